@@ -6,7 +6,6 @@ knows where everything is.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -324,20 +323,36 @@ def test_neutralized_is_leftmost_and_longest(embedded: Codec) -> None:
     assert (found.start, found.end, found.spelling) == (1, 13, "<|im_start|>")
 
 
+def texts_of(value: object, path: str) -> Iterator[tuple[str, str]]:
+    """The strings of a value in order, each with its path; a key's is that of its dict."""
+    match value:
+        case str():
+            yield path, value
+        case list():
+            for at, item in enumerate(value):
+                yield from texts_of(item, f"{path}[{at}]")
+        case dict():
+            for key, item in value.items():
+                yield path, key
+                yield from texts_of(item, f"{path}.{key}")
+
+
 @given(
     tools=st.lists(
         st.dictionaries(hostile_texts(), json_values(hostile_texts())), min_size=1, max_size=3
     )
 )
-def test_neutralized_in_tools_counts_in_what_json_dumps_writes(
+def test_neutralized_in_tools_has_the_path_of_each_string(
     embedded: Codec, tools: list[Any]
 ) -> None:
     tools = [{key: value for key, value in one.items() if key != "function"} for one in tools]
-    text = json.dumps(tools, ensure_ascii=False, indent=4)
-    expected = list(spelled(text, embedded.vocab.control))
+    expected = [
+        (path, *found)
+        for path, text in texts_of(tools, "tools")
+        for found in spelled(text, embedded.vocab.control)
+    ]
     found = embedded.encode([], tools=tools).neutralized
-    assert [(n.start, n.end, n.spelling, n.id) for n in found] == expected
-    assert {n.path for n in found} <= {"tools"}
+    assert [(n.path, n.start, n.end, n.spelling, n.id) for n in found] == expected
 
 
 def test_an_encoding_says_how_long_it_is(embedded: Codec) -> None:

@@ -102,7 +102,6 @@ KINDS: dict[str, tuple[str, list[Message], dict[str, Any]]] = {
     ),
     "named results": ("messages[2].name", [QUESTION, calling({}), result(name="f")], {}),
     "JSON beyond ASCII": ("messages[1].tool_calls[0]", [QUESTION, calling({"a": "é"})], {}),
-    "escapes in tools": ("tools", [QUESTION], {"tools": tool('a "b"')}),
     "thinking beside tools": ("thinking", [QUESTION], {"tools": tool("a"), "thinking": True}),
 }
 """For each kind: where it is, messages, and options."""

@@ -164,6 +164,37 @@ tool_lists = st.lists(
     max_size=3,
 )
 
+numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
+    max_leaves=3,
+)
+TYPES = ["string", "number", "integer", "boolean", "null", "object", "array", "any"]
+
+
+def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Schemas of all that the library tells apart."""
+    types = st.sampled_from(TYPES)
+    return st.fixed_dictionaries(
+        {"type": types | st.lists(types, max_size=2)},
+        optional={
+            "title": texts,
+            "description": texts,
+            "default": values,
+            "nullable": st.booleans(),
+            "enum": st.lists(texts | values, max_size=3),
+            "examples": st.lists(texts, max_size=2),
+            "items": inner,
+            "properties": st.dictionaries(words, inner, max_size=3),
+            "required": st.lists(words, max_size=2),
+            "oneOf": st.lists(inner, max_size=2),
+        },
+    )
+
+
+parameters = st.recursive(schemas(st.fixed_dictionaries({})), schemas, max_leaves=5)
+
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Message]:
@@ -219,6 +250,18 @@ def test_the_ids_are_the_librarys(
     assert list(asked.ids) == expected
     whole = codec(name).encode(messages, tools=tools, add_generation_prompt=False, **options)
     assert list(whole.ids) == library().render_conversation_for_training(theirs, config)
+
+
+@given(parameters=st.dictionaries(words, parameters, max_size=3), description=texts)
+def test_tools_are_declared_as_the_library_declares_them(
+    parameters: dict[str, Any], description: str
+) -> None:
+    schema = {"type": "object", "properties": parameters, "required": sorted(parameters)[:1]}
+    function = {"name": "f", "description": description, "parameters": schema}
+    tools = [{"type": "function", "function": function}]
+    messages = [{"role": "user", "content": "x"}]
+    theirs = library().render_conversation_for_training(conversation(messages, tools))
+    assert codec().encode(messages, tools=tools, add_generation_prompt=False).tolist() == theirs
 
 
 def test_the_options_are_checked() -> None:

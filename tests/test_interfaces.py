@@ -162,7 +162,9 @@ def put(*path: str | int) -> dict[str, Any]:
 def test_half_of_a_surrogate_pair_is_refused(codec: Codec, function: dict[str, Any]) -> None:
     messages = [{"role": "user", "content": "Hi"}]
     codec.encode(messages, tools=tools_of([FUNCTION]))
-    with pytest.raises(MessageError, match=r"`tools\[0\]` holds half of a surrogate pair"):
+    with pytest.raises(
+        MessageError, match=r"`tools\[0\](\.function\.name)?` holds half of a surrogate pair"
+    ):
         codec.encode(messages, tools=tools_of([function]))
 
 

@@ -22,6 +22,7 @@ guarantee = "ids"
 begin = "{BOS}"
 generation = { prompt = "{ASSISTANT}" }
 place = { tools = "first" }
+tools = { declare = "lines" }
 options = { effort = ["max", "low"] }
 
 [control]

@@ -63,7 +63,7 @@ FAMILIES = [
     Family(
         "command-a",
         "templates/command_a_tool_use.jinja",
-        "developer nothing nothink parts reason reasonlast train",
+        "callstr developer nothing nothink parts reason reasoncall reasonlast train",
         same=19,
         own=(("bos_token", "<BOS_TOKEN>"),),
     ),

@@ -514,11 +514,26 @@ def test_what_the_template_refuses_is_about_the_messages() -> None:
     assert raised.value.path == "messages"
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, "\ud800", 10**30])
+@pytest.mark.parametrize("value", [object(), {1, 2}, "\ud800"])
 def test_a_value_that_no_template_knows_has_its_path(value: Any) -> None:
     with pytest.raises(MessageError) as raised:
         Template("x").render([{"role": "user", "content": ["a", {"b": value}]}])
     assert raised.value.path == "messages[0].content[1].b"
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**64 - 1, 10**30])
+def test_an_integer_of_more_than_64_bits_is_printed_and_compared(value: int) -> None:
+    """As jinja2 does; to compute with it is an error."""
+    source = (
+        "{{ x }} {{ [x] }} {{ x | tojson }} {{ x is integer }} {{ x is number }} {{ x is string }} "
+        "{{ x == y }} {{ x == 1 }} {{ x == x | float }} {{ {x: 1}[y] }} {{ x in [1, y] }} "
+        "{{ 'a' if x else 'b' }} {{ x | int }} {{ x ~ '' }} {{ x | string | length }}"
+    )
+    given: dict[str, Any] = {"x": value, "y": int(str(value))}
+    expected = oracle.environment().from_string(source).render(**given)
+    assert Template(source).render([], **given).text == expected
+    with pytest.raises(TemplateError):
+        Template("{{ x + 1 }}").render([], x=value)
 
 
 def test_a_template_is_shared_by_threads() -> None:

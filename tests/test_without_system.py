@@ -19,7 +19,6 @@ source = "the tests"
 guarantee = "ids"
 generation = { prompt = "{A}" }
 place = { tools = "after_system" }
-tools = { style = "list" }
 [control]
 S = "<|s|>"
 U = "<|u|>"

@@ -6,8 +6,8 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::TestCodec;
 use super::text::{json, text, word};
+use super::{TestCodec, declared};
 
 /// What is encoded: messages, and the tools given beside them.
 #[derive(Debug, Clone)]
@@ -22,11 +22,13 @@ impl Conversation {
     }
 
     pub fn encode(&self, codec: &TestCodec, options: &EncodeOptions) -> Result<Encoding> {
-        codec.codec.encode(self.messages.clone(), self.tools.as_deref(), options)
+        let tools = declared(&codec.codec, self.tools.as_deref());
+        codec.codec.encode(self.messages.clone(), tools.as_ref(), options)
     }
 
     pub fn canonical(&self, codec: &TestCodec) -> Vec<Message> {
-        codec.codec.canonical(self.messages.clone(), self.tools.clone())
+        let tools = declared(&codec.codec, self.tools.as_deref());
+        codec.codec.canonical(self.messages.clone(), tools.as_ref())
     }
 
     pub fn ends_with_assistant(&self) -> bool {

@@ -9,6 +9,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::declared;
 use super::table::Entry;
 use super::text::{json, text, word};
 
@@ -21,15 +22,17 @@ pub struct Dialogue {
 
 impl Dialogue {
     pub fn encode(&self, entry: &Entry, options: &EncodeOptions) -> Result<Encoding> {
-        entry.codec.encode(self.messages.clone(), self.tools.as_deref(), options)
+        let tools = declared(&entry.codec, self.tools.as_deref());
+        entry.codec.encode(self.messages.clone(), tools.as_ref(), options)
     }
 
     pub fn canonical(&self, entry: &Entry) -> Vec<Message> {
-        entry.codec.canonical(self.messages.clone(), self.tools.clone())
+        self.canonical_with(entry, &EncodeOptions::default())
     }
 
     pub fn canonical_with(&self, entry: &Entry, options: &EncodeOptions) -> Vec<Message> {
-        entry.codec.canonical_with(self.messages.clone(), self.tools.clone(), options)
+        let tools = declared(&entry.codec, self.tools.as_deref());
+        entry.codec.canonical_with(self.messages.clone(), tools.as_ref(), options)
     }
 
     pub fn with(&self, message: Message) -> Self {

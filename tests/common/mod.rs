@@ -27,9 +27,15 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Once};
 
-use chatcodec::{Codec, Format, TokenId, Vocab};
+use chatcodec::{Codec, DeclaredTools, Format, TokenId, Vocab};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
+
+/// The tools that a text declares.
+pub fn declared(codec: &Codec, tools: Option<&str>) -> Option<DeclaredTools> {
+    let read = |text: &str| codec.read_tools(&serde_json::Value::from(text)).ok().flatten();
+    tools.map(|text| read(text).unwrap_or_else(|| text.to_owned().into()))
+}
 
 /// The folder with `vocab/` and `corpus/`, if there is one.
 pub fn test_data() -> Option<PathBuf> {

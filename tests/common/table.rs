@@ -16,7 +16,7 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::TestCaseError;
 
 use super::spec::Spec;
-use super::{model, seed, test_data, try_check};
+use super::{declared, model, seed, test_data, try_check};
 
 /// A format bound to a vocabulary.
 pub struct Entry {
@@ -149,7 +149,8 @@ impl Entry {
 impl Able {
     fn of(codec: &Codec) -> Self {
         let writes = |messages: &[Message], tools: Option<&str>| {
-            codec.encode(messages.to_vec(), tools, &EncodeOptions::default()).is_ok()
+            let tools = declared(codec, tools);
+            codec.encode(messages.to_vec(), tools.as_ref(), &EncodeOptions::default()).is_ok()
         };
         let user = Message::new(Role::User, "x");
         let after_user = |message| writes(&[user.clone(), message], None);

@@ -173,7 +173,7 @@ fn conversations_are_written_as_the_reference_writes_them() {
             date: options["date"].as_str().map(str::to_owned),
             ..EncodeOptions::default()
         };
-        let encoding = codec.encode(given, tools.as_deref(), &options).expect("in the domain");
+        let encoding = codec.encode(given, tools.as_ref(), &options).expect("in the domain");
         let text: String = array(&case["parts"]).iter().flat_map(spellings).collect();
         // A vocabulary's dummy prefix or normaliser may be seen in the text.
         assert_eq!(encoding.text(), case["text"].as_str().unwrap_or(&text), "{what}");

@@ -172,8 +172,11 @@ fn decode_reads_what_parse_reads() {
         }
         let names_functions = entry.ids_name_functions();
         for (call, decoded) in message.calls.iter_mut().zip(&last.calls) {
-            // `parse` gives the model's own id; in a conversation, an id names the call's function.
-            let is_named = |id: &String| id.starts_with("functions.");
+            // `parse` gives the model's own id; in a conversation, an id names the call's function and has a number.
+            let is_named = |id: &String| {
+                let number = id.rsplit_once(':').map(|(_, number)| number);
+                id.starts_with("functions.") && number.is_some_and(|it| it.parse::<u32>().is_ok())
+            };
             if names_functions && !call.id.as_ref().is_some_and(is_named) {
                 call.id.clone_from(&decoded.id);
             }

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use crate::common::events::{Start, is_odd, read, read_by_id};
 use crate::common::files::{Tape, file, spellings};
 use crate::common::table::{code, function, made_for, meant};
-use crate::common::{cases, check};
+use crate::common::{cases, check, declared};
 use chatcodec::{
     Boundary, Codec, EncodeOptions, Format, Guarantee, Message, OnMarker, Role, TurnReason, Vocab,
 };
@@ -110,12 +110,13 @@ impl Talk {
     }
 
     fn canonical(&self, codec: &Codec) -> Vec<Message> {
-        codec.canonical(self.messages.clone(), self.tools.clone())
+        codec.canonical(self.messages.clone(), declared(codec, self.tools.as_deref()).as_ref())
     }
 
     /// The round trip, in any chunks; whether it was promised.
     fn check(&self, codec: &Codec, file: &str) -> Result<bool, TestCaseError> {
-        let encoding = codec.encode(self.messages.clone(), self.tools.as_deref(), &self.options);
+        let tools = declared(codec, self.tools.as_deref());
+        let encoding = codec.encode(self.messages.clone(), tools.as_ref(), &self.options);
         let Ok(encoding) = encoding else { return Ok(false) };
         let is_promised =
             self.options.on_marker == OnMarker::Break || encoding.collisions().is_empty();
@@ -156,7 +157,8 @@ impl Talk {
             boundary: Boundary::Isolated,
             ..EncodeOptions::default()
         };
-        let tools = self.tools.as_deref();
+        let tools = declared(codec, self.tools.as_deref());
+        let tools = tools.as_ref();
         let Ok(prompt) = codec.encode(before.to_vec(), tools, &options(true)) else {
             return Ok(());
         };

@@ -276,13 +276,13 @@ fn conversations(text: &str) -> Vec<Vec<Message>> {
 /// The round trip of every conversation that a mutant writes.
 fn check_mutant(codec: &Codec, text: &str, mutant: &str) -> Result<(), TestCaseError> {
     for messages in conversations(text) {
-        for tools in [None, Some(text.to_owned())] {
+        for tools in [None, Some(text.to_owned().into())] {
             for on_marker in [OnMarker::Report, OnMarker::Break] {
                 let options = EncodeOptions { on_marker, ..EncodeOptions::default() };
-                let encoding = codec.encode(messages.clone(), tools.as_deref(), &options);
+                let encoding = codec.encode(messages.clone(), tools.as_ref(), &options);
                 let Ok(encoding) = encoding else { continue };
                 if on_marker == OnMarker::Break || encoding.collisions().is_empty() {
-                    let expected = codec.canonical(messages.clone(), tools.clone());
+                    let expected = codec.canonical(messages.clone(), tools.as_ref());
                     prop_assert_eq!(codec.decode(encoding.ids()), expected, "{}", mutant);
                 }
             }

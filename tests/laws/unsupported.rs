@@ -1,7 +1,8 @@
 //! What a format has no place for, left out: the ids are those of the conversation without what `dropped` lists.
 
 use chatcodec::{
-    Call, CallBody, Conversation, EncodeOptions, Message, OnReasoning, OnUnsupported, Role, Why,
+    Call, CallBody, Conversation, DeclaredTools, EncodeOptions, Message, OnReasoning,
+    OnUnsupported, Role, Why,
 };
 use proptest::collection::vec;
 use proptest::option::weighted;
@@ -72,7 +73,8 @@ fn without(messages: &[Message], dropped: &[(String, String)]) -> Vec<Message> {
 
 #[test]
 fn what_is_left_out_is_what_is_listed() {
-    let given = || (vec(message(), 0..7), weighted(0.3, Just("[]".to_owned())));
+    let given =
+        || (vec(message(), 0..7), weighted(0.3, Just(DeclaredTools::from("[]".to_owned()))));
     check_each(
         entries(),
         128,
@@ -98,7 +100,7 @@ fn what_is_left_out_is_what_is_listed() {
             prop_assert!(!dropped.is_empty());
             let kept = without(&messages, &dropped);
             let tools = tools.filter(|_| dropped.iter().all(|(path, _)| path != "tools"));
-            let expected = entry.codec.encode(kept, tools.as_deref(), &EncodeOptions::default());
+            let expected = entry.codec.encode(kept, tools.as_ref(), &EncodeOptions::default());
             let expected = expected.expect("what is left can be written");
             prop_assert_eq!(expected.ids(), encoding.ids());
             // Indices are those of the messages as they came.

@@ -161,9 +161,9 @@ def _find_marks(encoding: Encoding) -> list[Mark]:
 
 
 def _groups(encoding: Encoding) -> Iterator[tuple[str | None, int, list[Cell]]]:
-    """Yield runs of ids with one source and message, as cells."""
+    """Yield runs of ids with one source and message, as cells; the tools have one source."""
     tokens = zip(
-        encoding.sources,
+        map(_whole, encoding.sources),
         encoding.message_indices,
         encoding.ids,
         encoding.char_offsets,
@@ -183,11 +183,16 @@ def _groups(encoding: Encoding) -> Iterator[tuple[str | None, int, list[Cell]]]:
         yield source, message, cells
 
 
+def _whole(source: str | None) -> str | None:
+    return "tools" if source is not None and source.startswith("tools[") else source
+
+
 def _label(source: str | None, roles: Sequence[str]) -> str:
     """Shorten a path to the width of the margin: `[2] call 0 arguments`."""
-    found = re.fullmatch(r"messages\[(\d+)\]\.(.+)", source or "")
+    source = one_line(source or "")
+    found = re.fullmatch(r"messages\[(\d+)\]\.(.+)", source)
     if not found:
-        return source or ""
+        return source
     index, part = int(found[1]), found[2]
     part = re.sub(r"tool_calls\[(\d+)\]\.(?:function|code)\.", r"call \1 ", part)
     return f"[{index}] {roles[index] if part == 'content' else part}"
@@ -319,7 +324,7 @@ def _findings(encoding: Encoding, look: Look) -> Iterator[str]:
     if found:
         yield look.paint(_ALARM, "only text, though it spells control tokens:") + "\n"
     for path, start, end, spelling, note in found[:_LISTED]:
-        yield f"  {path}[{start}:{end}]  {one_line(spelling)}  {note}\n"
+        yield f"  {one_line(path)}[{start}:{end}]  {one_line(spelling)}  {note}\n"
     if len(found) > _LISTED:
         yield f"  and {len(found) - _LISTED} more (`chatcodec encode --report` lists all)\n"
     yield "\n"

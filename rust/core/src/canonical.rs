@@ -6,8 +6,7 @@ use std::borrow::Cow;
 use crate::call::json_arguments;
 use crate::conversation;
 use crate::encode::EncodeOptions;
-use crate::format::declarations::Declared;
-use crate::format::{Format, SystemPlace, ToolsPlace, word_as_written};
+use crate::format::{DeclaredTools, Format, SystemPlace, ToolsPlace, ToolsRun, word_as_written};
 use crate::grammar::{FixedText, Grammar};
 use crate::message::{CallBody, Media, Message, Role, leading_systems};
 use crate::pattern::{self, Field, Filter, Piece};
@@ -18,7 +17,7 @@ use chatcodec_vocab::Vocab;
 pub(crate) fn canonical(
     mut messages: Vec<Message>,
     before: Before,
-    tools: Option<String>,
+    tools: Option<&DeclaredTools>,
     options: &EncodeOptions,
     format: &Format,
     grammar: &Grammar,
@@ -55,7 +54,7 @@ pub(crate) fn canonical(
             }
         }
     }
-    let tools = tools.map(|tools| declared_text(&tools, format, vocab));
+    let tools = tools.map(|tools| declared_text(tools, format, vocab));
     if format.folds_system() {
         fold_system(&mut messages, format, grammar);
     }
@@ -113,19 +112,18 @@ pub(crate) fn canonical(
     messages
 }
 
-/// The text of the tools as it is read: with the control tokens of declarations spelled out.
-fn declared_text(tools: &str, format: &Format, vocab: &Vocab) -> String {
-    let parts = format.declares().zip(format.declared(tools));
-    let Some(((quote, between), parts)) = parts else {
-        return vocab.normalise(tools).into_owned();
-    };
-    let quote = [Piece::Control(quote.to_vec())];
+/// The text of the tools as it is read: with their control tokens spelled out.
+fn declared_text(tools: &DeclaredTools, format: &Format, vocab: &Vocab) -> String {
+    let tokens: Vec<&Piece> = format.declaring_tokens().collect();
     let no_field = |_: Field| String::new();
-    parts.iter().fold(String::new(), |mut text, part| {
-        match part {
-            Declared::Text(more) => text.push_str(&vocab.normalise(more)),
-            Declared::Quote => text.push_str(&spelled(&quote, format, no_field)),
-            Declared::Between => text.push_str(&spelled(between, format, no_field)),
+    tools.runs().iter().fold(String::new(), |mut text, run| {
+        match run {
+            ToolsRun::Text { text: bytes, .. } => {
+                text.push_str(&vocab.normalise(&tools.text()[bytes.clone()]));
+            }
+            ToolsRun::Token(nth) => {
+                text.push_str(&spelled(std::slice::from_ref(tokens[*nth]), format, no_field));
+            }
         }
         text
     })

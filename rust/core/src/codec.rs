@@ -13,7 +13,7 @@ use crate::conversation::{
 use crate::encode::{self, EncodeOptions, Encoding, End, TemplateGiven, Trail};
 use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::{Event, EventKind, TurnReason};
-use crate::format::{Format, Guarantee};
+use crate::format::{DeclaredTools, Format, Guarantee, KeptTools};
 use crate::grammar::Grammar;
 use crate::markup::{MarkupReader, Policy};
 use crate::message::{Message, Node, OnArguments, Owned, Role};
@@ -57,6 +57,8 @@ struct Inner {
     prompted: OnceLock<State>,
     /// The most recent constraints.
     constraints: constrain::Cache,
+    /// The tools that were declared last.
+    tools: KeptTools,
     /// What reads completions in place of the format.
     response: Option<Arc<BoundResponse>>,
     /// The prompts that the template writes.
@@ -89,6 +91,7 @@ impl Inner {
             reads_prompts: true,
             prompted: OnceLock::new(),
             constraints: constrain::Cache::default(),
+            tools: KeptTools::default(),
             response: None,
             prompts: OnceLock::new(),
             more_stops: Vec::new(),
@@ -328,8 +331,9 @@ impl Codec {
     ///
     /// # Errors
     /// [`Error::Message`] with the path of the invalid part.
-    pub fn read_tools<N: Node>(&self, tools: &N) -> Result<Option<String>> {
-        conversation::read_tools(tools, self.inner.bound.format(), self.inner.bound.vocab())
+    pub fn read_tools<N: Node>(&self, tools: &N) -> Result<Option<DeclaredTools>> {
+        let Inner { bound, tools: kept, .. } = &*self.inner;
+        conversation::read_tools(tools, bound.format(), kept, bound.vocab())
     }
 
     /// Encodes a conversation. Messages have the indices of the caller's list.
@@ -353,7 +357,7 @@ impl Codec {
         let mut conversation = self.fitted(conversation, options)?;
         let messages = std::mem::take(&mut conversation.messages);
         let count = messages.len() as i32;
-        match self.encode_messages(messages, conversation.tools.as_deref(), options) {
+        match self.encode_messages(messages, conversation.tools.as_ref(), options) {
             Ok((mut encoding, passed)) => {
                 for (index, part) in passed {
                     conversation.tell_dropped(index, part, Why::Policy);
@@ -416,7 +420,7 @@ impl Codec {
             let by_default = !ends || format.always_prompts();
             let prompted = options.add_generation_prompt.unwrap_or(by_default);
             let end = End::new(prompted && !options.continue_final, options.continue_final);
-            let tools = conversation.tools.as_deref();
+            let tools = conversation.tools.as_ref();
             let found = self.find_unplaced(Before::default(), &mut linked, tools, end, options);
             let found = found.map_err(|error| conversation.error_at_origin(error))?;
             if found.is_empty() {
@@ -433,12 +437,12 @@ impl Codec {
     pub fn encode(
         &self,
         messages: Vec<Message>,
-        tools: Option<&str>,
+        tools: Option<&DeclaredTools>,
         options: &EncodeOptions,
     ) -> Result<Encoding> {
         if self.inner.writer.is_some() {
             let messages = Owned::List(messages.iter().map(Owned::of_message).collect());
-            let tools = tools.map(Owned::of_json);
+            let tools = tools.map(|tools| Owned::of_json(tools.text()));
             return self.encode_values(Values { messages, tools }, options);
         }
         self.encode_messages(messages, tools, options).map(|(encoding, _)| encoding)
@@ -449,7 +453,7 @@ impl Codec {
     fn encode_messages(
         &self,
         mut messages: Vec<Message>,
-        tools: Option<&str>,
+        tools: Option<&DeclaredTools>,
         options: &EncodeOptions,
     ) -> Result<(Encoding, Vec<(usize, MessagePart)>)> {
         let (format, vocab, grammar) = self.parts();
@@ -556,7 +560,7 @@ impl Codec {
     pub(crate) fn render(
         &self,
         messages: &[Message],
-        tools: Option<&str>,
+        tools: Option<&DeclaredTools>,
         end: End,
         options: &EncodeOptions,
     ) -> Result<Rendered> {
@@ -569,7 +573,7 @@ impl Codec {
         &self,
         before: Before,
         messages: &[Message],
-        tools: Option<&str>,
+        tools: Option<&DeclaredTools>,
         end: End,
         options: &EncodeOptions,
         kept: Option<Kept>,
@@ -584,7 +588,7 @@ impl Codec {
         &self,
         before: Before,
         messages: &mut [Message],
-        tools: Option<&str>,
+        tools: Option<&DeclaredTools>,
         end: End,
         options: &EncodeOptions,
     ) -> Result<Vec<Droppable>> {
@@ -632,7 +636,7 @@ impl Codec {
     }
 
     /// The canonical form of a conversation: the messages that [`Codec::decode`] gives for its ids.
-    pub fn canonical(&self, messages: Vec<Message>, tools: Option<String>) -> Vec<Message> {
+    pub fn canonical(&self, messages: Vec<Message>, tools: Option<&DeclaredTools>) -> Vec<Message> {
         self.canonical_with(messages, tools, &EncodeOptions::default())
     }
 
@@ -649,7 +653,7 @@ impl Codec {
     ) -> Result<Vec<Message>> {
         if conversation.values.is_none() {
             let read = self.fitted(conversation, options)?;
-            return Ok(self.canonical_with(read.messages, read.tools, options));
+            return Ok(self.canonical_with(read.messages, read.tools.as_ref(), options));
         }
         if !self.inner.reads_prompts {
             let problem = "have no canonical form here: no format of this codec reads what the template writes; \
@@ -664,7 +668,7 @@ impl Codec {
     pub fn canonical_with(
         &self,
         messages: Vec<Message>,
-        tools: Option<String>,
+        tools: Option<&DeclaredTools>,
         options: &EncodeOptions,
     ) -> Vec<Message> {
         let (format, vocab, grammar) = self.parts();
@@ -793,7 +797,7 @@ fn types_of<N: Node>(tools: Option<&N>) -> Result<ToolTypes> {
 
 /// Rendering options that follow from the encoding options.
 fn render_options<'a>(
-    tools: Option<&'a str>,
+    tools: Option<&'a DeclaredTools>,
     end: End,
     options: &'a EncodeOptions,
 ) -> RenderOptions<'a> {

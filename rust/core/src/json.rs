@@ -10,10 +10,10 @@ mod write;
 
 pub(crate) use mend::{Mender, unquoted};
 pub(crate) use strings::{
-    Normalise, escape_into, escape_normalised, escaped_len, has_lone_surrogate, normalise_value,
-    quote_into, respell, unescape,
+    Normalise, escape_after_escape, escape_into, escape_normalised, escaped_len,
+    has_lone_surrogate, normalise_value, quote_into, respell, unescape,
 };
-pub(crate) use write::{Layout, MAX_WRITE_DEPTH, write, write_list};
+pub(crate) use write::{write, write_list};
 
 /// Maximum nesting that is checked; a deeper value is passed on but never called valid.
 const MAX_DEPTH: usize = 32_768;

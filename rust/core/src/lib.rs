@@ -94,7 +94,9 @@ pub use error::{Droppable, Error, MessagePart, Result};
 pub use event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
 pub use extend::OnReasoning;
 pub use fit::Fitted;
-pub use format::{BareCalls, FolderHints, Format, Guarantee, InReasoning, TemplateSource};
+pub use format::{
+    BareCalls, DeclaredTools, FolderHints, Format, Guarantee, InReasoning, TemplateSource,
+};
 pub use limits::{HOLD_LIMIT, MEDIA_LIMIT};
 pub use message::{
     Call, CallBody, Media, MediaKind, MediaPlace, Message, Node, OnArguments, Owned, Piece, Role,

@@ -18,8 +18,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::error::{Error, MessagePart, Result};
-use crate::format::declarations::Declared;
-use crate::format::{Format, LastWhen, ReasoningWhen, ToolsPlace, word_as_written};
+use crate::format::{
+    DeclaredTools, Format, LastWhen, ReasoningWhen, ToolsPart, ToolsPlace, ToolsRun,
+    word_as_written,
+};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Row, Rule};
 use crate::json;
 use crate::message::{Message, Piece as Part, Role};
@@ -51,7 +53,7 @@ pub enum Boundary {
 #[derive(Debug, Clone, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct RenderOptions<'a> {
-    pub(crate) tools: Option<&'a str>,
+    pub(crate) tools: Option<&'a DeclaredTools>,
     pub(crate) generation_prompt: bool,
     /// Whether the generation prompt asks for reasoning.
     pub(crate) thinking: Option<bool>,
@@ -660,7 +662,7 @@ impl<'a> Renderer<'a> {
         let grammar = self.grammar;
         let alone = grammar.tools_alone.as_ref().filter(|_| turn.is_none());
         let rule = alone.or(grammar.tools.as_ref());
-        let (Some(text), Some(rule)) = (self.options.tools, rule) else { return Ok(()) };
+        let (Some(tools), Some(rule)) = (self.options.tools, rule) else { return Ok(()) };
         let scaffold = turn.map_or(Source::NONE, |turn| turn.source(SourceField::Scaffold));
         if let Some(turn) = turn {
             // Its row decides which parts have a place.
@@ -682,7 +684,7 @@ impl<'a> Renderer<'a> {
         };
         for piece in pattern::written(&rule.pieces, is_present) {
             match (piece, turn) {
-                (Piece::Field(Field::Tools, _), _) => self.declare(text),
+                (Piece::Field(Field::Tools, _), _) => self.declare(tools),
                 (&Piece::Field(_, filter), Some(turn)) => {
                     self.content(turn.message, filter, turn.source(SourceField::Content))?;
                 }
@@ -692,21 +694,43 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    /// Writes the tools: as text, or as declarations with control tokens.
-    fn declare(&mut self, tools: &str) {
+    /// Writes the declaration of the tools.
+    fn declare(&mut self, tools: &DeclaredTools) {
+        let grammar = self.grammar;
         let source = Source { message: -1, field: SourceField::Tools };
-        let declares = self.grammar.declares.as_ref();
-        let Some((declares, parts)) = declares.zip(self.format.declared(tools)) else {
-            return self.slot(tools, source);
-        };
-        for part in parts {
-            match part {
-                Declared::Text(text) => self.slot(&text, source),
-                Declared::Quote => self.control(declares.quote, source.scaffold()),
-                Declared::Between => {
-                    declares.between.iter().for_each(|piece| self.fixed(piece, source.scaffold()));
+        for run in tools.runs() {
+            match run {
+                ToolsRun::Token(nth) => self.fixed(&grammar.declaring[*nth], source.scaffold()),
+                ToolsRun::Text { text, parts } => {
+                    let whole = &tools.text()[text.clone()];
+                    // A vocabulary may normalise a text over the border of two parts.
+                    let is_changed = matches!(self.vocab.normalise(whole), Cow::Owned(_));
+                    if parts.is_empty() || is_changed {
+                        self.slot(whole, source);
+                        continue;
+                    }
+                    for part in parts {
+                        self.part_of_tools(&tools.text()[part.text.clone()], part);
+                    }
                 }
             }
+        }
+        self.out.paths = tools.paths().cloned();
+    }
+
+    fn part_of_tools(&mut self, text: &str, part: &ToolsPart) {
+        let source = |field| Source { message: -1, field };
+        let Some(path) = part.path else {
+            return self.push_text(SpanKind::Literal, text, source(SourceField::Scaffold));
+        };
+        let kind = SpanKind::Slot { escaped: false };
+        self.push_text(kind, text, source(SourceField::Path(path)));
+        let nth = self.out.spans.len() - 1;
+        if let Some(span) = self.out.spans.last_mut() {
+            span.skipped = part.skipped;
+        }
+        if let Some(original) = &part.original {
+            self.out.originals.insert(nth, original.to_string());
         }
     }
 

@@ -209,7 +209,7 @@ impl TemplateWriter {
                 let mut text = String::new();
                 // What JSON cannot write is the template's to refuse.
                 let path = Path::Argument("arguments");
-                if json::write(&&*arguments, json::Layout::Line, path, &mut text).is_ok() {
+                if json::write(&&*arguments, path, &mut text).is_ok() {
                     *arguments = Owned::Text(text);
                 }
             }

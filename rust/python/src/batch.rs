@@ -111,7 +111,9 @@ pub(crate) fn text_bytes(conversation: &Conversation) -> usize {
         message.content.len() + reasoning + message.calls.iter().map(call).sum::<usize>()
     };
     let values = conversation.value_bytes();
-    values + tools.as_ref().map_or(0, String::len) + messages.iter().map(message).sum::<usize>()
+    values
+        + tools.as_ref().map_or(0, |tools| tools.text().len())
+        + messages.iter().map(message).sum::<usize>()
 }
 
 /// Bytes of text whose encoding takes as long as a conversation: its text, the control tokens of its messages, and

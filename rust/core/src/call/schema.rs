@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::values::PYTHON;
 use crate::error::{Error, Result};
-use crate::json::{self, Layout};
+use crate::json;
 use crate::message::{Node, View};
 use crate::path::Path;
 
@@ -306,7 +306,7 @@ impl ToolTypes {
             View::Null => return Ok(Self::default()),
             View::Text(text) => read(text),
             View::List(tools) => {
-                json::write_list(&tools, Layout::Line, path, &mut String::new())?;
+                json::write_list(&tools, path, &mut String::new())?;
                 let odd = tools.iter().position(|tool| !matches!(tool.view(), View::Map(_)));
                 if let Some(at) = odd {
                     return Err(Error::message(path.item(at), "is no dict"));
@@ -315,7 +315,7 @@ impl ToolTypes {
                 let mut all = Vec::with_capacity(tools.len());
                 for tool in &tools {
                     let mut text = String::new();
-                    json::write_list(std::slice::from_ref(tool), Layout::Line, path, &mut text)?;
+                    json::write_list(std::slice::from_ref(tool), path, &mut text)?;
                     all.extend(read(&text));
                 }
                 all

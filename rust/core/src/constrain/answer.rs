@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::schema;
 use crate::error::{Error, Result};
-use crate::json::{self as json_text, Layout};
+use crate::json as json_text;
 use crate::message::Node;
 use crate::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) struct Answer {
 /// What JSON cannot write.
 pub(super) fn text<N: Node>(given: &N) -> Result<String> {
     let mut written = String::new();
-    json_text::write(given, Layout::Line, PATH, &mut written)?;
+    json_text::write(given, PATH, &mut written)?;
     Ok(written)
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::tools::Tools;
 use crate::error::{Error, Result};
-use crate::json::{self, Layout};
+use crate::json;
 use crate::message::Node;
 use crate::path::Path;
 
@@ -33,7 +33,7 @@ enum Mode {
 /// Reads `tool_choice` as the clients of OpenAI and Anthropic write it.
 pub(super) fn read<N: Node>(choice: &N) -> Result<ToolChoice> {
     let mut text = String::new();
-    json::write(choice, Layout::Line, PATH, &mut text)?;
+    json::write(choice, PATH, &mut text)?;
     let value: Value = serde_json::from_str(&text)
         .map_err(|error| Error::message(PATH, format!("cannot be read: {error}")))?;
     let expected = "\"auto\", \"required\", \"none\", or a dict that names functions";

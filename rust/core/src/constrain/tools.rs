@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::schema;
 use crate::error::{Error, Result};
-use crate::json::{self, Layout};
+use crate::json;
 use crate::message::{Node, View};
 use crate::path::Path;
 use crate::word::wrong_word;
@@ -59,7 +59,7 @@ pub(super) fn text<N: Node>(tools: &N) -> Result<String> {
     match tools.view() {
         View::Null => {}
         View::Text(given) => given.clone_into(&mut text),
-        View::List(items) => json::write_list(&items, Layout::Line, PATH, &mut text)?,
+        View::List(items) => json::write_list(&items, PATH, &mut text)?,
         view => return Err(Error::message(PATH, view.expected("a list of dicts, or JSON text"))),
     }
     if text.len() > MAX_BYTES {

@@ -23,6 +23,7 @@ pub(crate) use shape::shape;
 pub(crate) use tools::read_tools;
 
 use crate::error::{Droppable, Error, MessagePart};
+use crate::format::DeclaredTools;
 use crate::message::{CallBody, Message, OnArguments, Owned};
 
 /// Options for reading a caller's value.
@@ -135,8 +136,8 @@ pub(crate) struct Alias {
 pub struct Conversation {
     /// The messages.
     pub messages: Vec<Message>,
-    /// The tools, rendered by the format.
-    pub tools: Option<String>,
+    /// The tools, as the format declares them.
+    pub tools: Option<DeclaredTools>,
     /// The parts that were left out.
     pub dropped: Vec<Dropped>,
     /// The caller's index of each message, if the indices differ.
@@ -188,7 +189,7 @@ impl Conversation {
     }
 
     /// A conversation of messages and tools without dropped parts.
-    pub fn new(messages: Vec<Message>, tools: Option<String>) -> Self {
+    pub fn new(messages: Vec<Message>, tools: Option<DeclaredTools>) -> Self {
         Self { given: messages.len(), messages, tools, ..Self::default() }
     }
 

@@ -7,7 +7,7 @@
 use super::{Conversation, Dropped, OnUnknown, OnUnsupported, ReadOptions};
 use crate::error::{Error, MessagePart, Result};
 use crate::format::Format;
-use crate::json::{self, Layout};
+use crate::json;
 use crate::message::{Call, CallBody, Message, OnArguments, Role};
 use crate::message::{Node, View};
 use crate::path::Path;
@@ -403,7 +403,7 @@ impl<'a> Reader<'a> {
     ) -> Result<String> {
         if matches!(value, View::Map(_)) {
             let mut text = String::new();
-            json::write(node, Layout::Line, path, &mut text)?;
+            json::write(node, path, &mut text)?;
             return Ok(text);
         }
         let text = value.text_or(path, "a string or a dict")?;

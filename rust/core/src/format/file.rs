@@ -6,10 +6,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::Guarantee;
-use super::declarations::Always;
 use super::media::MediaFile;
 use super::refused::Refused;
-use super::xml::Apart;
 use crate::message::Role;
 use chatcodec_vocab::TokenId;
 
@@ -247,39 +245,12 @@ pub(crate) enum ToolsPlace {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolsFile {
-    pub(super) shape: Option<ToolsShape>,
-    pub(super) style: Option<ToolsStyle>,
-    pub(super) between: Option<String>,
-    pub(super) indent: Option<u8>,
-    pub(super) quote: Option<String>,
+    /// A template, or the name of one.
+    pub(super) declare: Option<String>,
+    /// Variables of the template.
     #[serde(default)]
-    pub(super) apart: Vec<Apart>,
-    #[serde(default)]
-    pub(super) always: Vec<Always>,
-    #[serde(default)]
-    pub(super) members: Vec<String>,
+    pub(super) with: BTreeMap<String, serde_json::Value>,
     pub(super) reasoning: Option<ReasoningWhen>,
-}
-
-#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum ToolsShape {
-    Openai,
-    Function,
-}
-
-#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum ToolsStyle {
-    Line,
-    List,
-    Indent,
-    Typescript,
-    Signatures,
-    Interfaces,
-    Declarations,
-    Xml,
-    Sorted,
 }
 
 /// The patterns around a list of calls.

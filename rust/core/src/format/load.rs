@@ -8,22 +8,22 @@ use hashbrown::HashSet;
 use super::calls::Answerer;
 use super::file::{
     CALL_KEYS, CallFile, File, GenerationWhen, Loss, OneOrMany, ResultsPlace, SystemPlace,
-    ToolsPlace, ToolsShape, ToolsStyle,
+    ToolsPlace,
 };
 use super::patterns::Patterns;
 use super::table::{self, Reads, Table};
+use super::tools::Declaration;
 use super::work::Work;
 use super::{
     CallBodySpec, CallSpec, FixedTurn, Guarantee, IdForm, ListForm, ListSpec, RowSpec, RowUse,
-    Spec, ToolsLayout, ToolsSpec, WithoutSystem, after_tool, also, between, calls, last, media,
-    preamble, prompt, reasoning, results, rules, split_turns, tags, text_markers, text_rows,
-    tools_end, unmarked_calls, without_system,
+    Spec, ToolsSpec, WithoutSystem, after_tool, also, between, calls, last, media, preamble,
+    prompt, reasoning, results, rules, split_turns, tags, text_markers, text_rows, tools_end,
+    unmarked_calls, without_system,
 };
 use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{self, Field, Piece, walk};
-use crate::word::is_word_byte;
 
 /// Maximum number of rows, forms of calls, appended tokens, and markers.
 const MAX_ROWS: usize = 64;
@@ -31,9 +31,6 @@ pub(super) const MAX_ITEMS: usize = 16;
 const MAX_APPENDED: usize = 1024;
 const MAX_MARKERS: usize = 256;
 const MAX_NAMES: usize = 64;
-/// Spaces a level of the tools' JSON: without `tools.indent`, and at most.
-const INDENT: u8 = 4;
-const MAX_INDENT: u8 = 8;
 pub(super) const MAX_SPELLING_BYTES: usize = 1024;
 
 impl Spec {
@@ -179,6 +176,12 @@ fn check_around(
         table::check_inside("turn.tools", &turn.inside, table, reads)?;
         text_rows::check_tools(&turn.pieces, table)?;
     }
+    let tokens: Vec<Piece> = tools
+        .into_iter()
+        .flat_map(|tools| &tools.declaration.tokens)
+        .map(|token| token.piece.clone())
+        .collect();
+    table::check_inside("tools.declare", &tokens, table, reads)?;
     for turn in without_system.into_iter().flat_map(WithoutSystem::turns) {
         table::check_inside("turn.without_system", &turn.inside, table, reads)?;
         table::check_after_begin("turn.without_system", turn, begin)?;
@@ -619,8 +622,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         let problem = "does not fit `place.tools`: in a system's turn stands `{system}`, in a user's `{content}`";
         return wrong("turn.tools", problem);
     }
-    let unwrap = file.tools.shape == Some(ToolsShape::Function);
-    let layout = tools_layout(file, unwrap, patterns)?;
+    let declaration = Declaration::new(file, patterns)?;
     let is_after = matches!(place, ToolsPlace::AfterSystem | ToolsPlace::System);
     if !is_after && file.guarantee == Guarantee::Text && rules::begins_with_text(&pieces) {
         return wrong("turn.tools", "begins with text, expected a control token");
@@ -640,105 +642,9 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let role = holds.unwrap_or(Role::System);
     let turn = tools_turn(pieces, role, rows, file.guarantee)?;
     let alone = alone.map(|pieces| tools_turn(pieces, role, rows, file.guarantee)).transpose()?;
-    let members = file.tools.members.clone();
     let turns = [Some(&turn), alone.as_ref()];
     let reasoning = tools_end::tools_reasoning(file, turns, role, patterns)?;
-    Ok(Some(ToolsSpec { turn, alone, unwrap, layout, members, reasoning, holds, place }))
-}
-
-/// How tools are written. `unwrap`: as functions.
-fn tools_layout(file: &File, unwrap: bool, patterns: &Patterns) -> Checked<ToolsLayout> {
-    if file.tools.indent.is_some() && file.tools.style != Some(ToolsStyle::Indent) {
-        let problem = "is given beside another `style`, expected `style = \"indent\"`";
-        return wrong("tools.indent", problem);
-    }
-    if file.tools.quote.is_some() && file.tools.style != Some(ToolsStyle::Declarations) {
-        let problem = "is given beside another `style`, expected `style = \"declarations\"`";
-        return wrong("tools.quote", problem);
-    }
-    if !file.tools.apart.is_empty() && file.tools.style != Some(ToolsStyle::Xml) {
-        let problem = "is given beside another `style`, expected `style = \"xml\"`";
-        return wrong("tools.apart", problem);
-    }
-    if !file.tools.always.is_empty() && file.tools.style != Some(ToolsStyle::Declarations) {
-        let problem = "is given beside another `style`, expected `style = \"declarations\"`";
-        return wrong("tools.always", problem);
-    }
-    check_words("tools.members", &file.tools.members, MAX_NAMES)?;
-    if file.tools.members.iter().any(|member| !member.bytes().all(is_word_byte)) {
-        let problem = "has another word, expected letters, digits and `_.:-` only";
-        return wrong("tools.members", problem);
-    }
-    let is_line = matches!(file.tools.style, None | Some(ToolsStyle::Line));
-    if !file.tools.members.is_empty() && !is_line {
-        let problem = "is given beside another `style`, expected `style = \"line\"`";
-        return wrong("tools.members", problem);
-    }
-    let layout = match (file.tools.style, &file.tools.between) {
-        (Some(ToolsStyle::Declarations), between) => {
-            let quote = patterns.pieces(
-                "tools.quote",
-                file.tools.quote.as_deref().unwrap_or_default(),
-                &[],
-            )?;
-            let [Piece::Control(quote)] = &quote[..] else {
-                let problem = "is not one control token, expected the token around strings";
-                return wrong("tools.quote", problem);
-            };
-            let between = between.as_deref().unwrap_or_default();
-            let between = patterns.pieces("tools.between", between, &[])?;
-            let always = file.tools.always.clone();
-            ToolsLayout::Declarations { quote: quote.clone(), between, always }
-        }
-        (
-            Some(
-                ToolsStyle::List
-                | ToolsStyle::Typescript
-                | ToolsStyle::Signatures
-                | ToolsStyle::Interfaces
-                | ToolsStyle::Xml
-                | ToolsStyle::Sorted,
-            ),
-            Some(_),
-        ) => {
-            let problem =
-                "is given beside a `style` that writes a list, expected `line` or `indent`";
-            return wrong("tools.between", problem);
-        }
-        (Some(ToolsStyle::Indent), Some(between)) => {
-            ToolsLayout::Indented(indent(file)?, between.clone())
-        }
-        (Some(ToolsStyle::Indent), None) => ToolsLayout::Indent(indent(file)?),
-        (Some(ToolsStyle::List), None) => ToolsLayout::List,
-        (Some(ToolsStyle::Typescript), None) => ToolsLayout::Typescript,
-        (Some(ToolsStyle::Signatures), None) => ToolsLayout::Signatures,
-        (Some(ToolsStyle::Interfaces), None) => ToolsLayout::Interfaces,
-        (Some(ToolsStyle::Sorted), None) => ToolsLayout::Sorted,
-        (Some(ToolsStyle::Xml), None) => ToolsLayout::Xml(file.tools.apart.clone()),
-        (None | Some(ToolsStyle::Line), between) => {
-            ToolsLayout::Line(between.clone().unwrap_or_default())
-        }
-    };
-    let of_functions = match layout {
-        ToolsLayout::Typescript => Some("typescript"),
-        ToolsLayout::Signatures => Some("signatures"),
-        ToolsLayout::Interfaces => Some("interfaces"),
-        ToolsLayout::Xml(_) => Some("xml"),
-        _ => None,
-    };
-    if let Some(style) = of_functions.filter(|_| !unwrap) {
-        let problem = format!("is not `function`, expected it as `style` is `{style}`");
-        return wrong("tools.shape", problem);
-    }
-    Ok(layout)
-}
-
-/// How many spaces a level of the tools' JSON is indented by.
-fn indent(file: &File) -> Checked<u8> {
-    match file.tools.indent.unwrap_or(INDENT) {
-        spaces @ 1..=MAX_INDENT => Ok(spaces),
-        spaces => wrong("tools.indent", format!("is {spaces}, expected 1 to {MAX_INDENT}")),
-    }
+    Ok(Some(ToolsSpec { turn, alone, declaration, reasoning, holds, place }))
 }
 
 /// A turn that declares tools, and the row that reads it back.

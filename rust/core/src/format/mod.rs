@@ -10,11 +10,9 @@ mod ambiguity;
 mod between;
 pub(crate) mod calls;
 pub(crate) mod content_block;
-pub(crate) mod declarations;
 mod evidence;
 pub(crate) mod file;
 mod id_form;
-mod interfaces;
 pub(crate) mod last;
 mod load;
 mod losses;
@@ -28,22 +26,18 @@ mod reduce;
 mod refused;
 mod results;
 pub(crate) mod rules;
-mod schema;
-mod signatures;
-mod sorted;
 mod split_turns;
 mod table;
 pub(crate) mod tags;
 mod text_markers;
 mod text_rows;
+mod tools;
 mod tools_end;
-mod typescript;
 pub(crate) mod unmarked_calls;
 mod variant;
 pub(crate) mod white_space;
 mod without_system;
 mod work;
-mod xml;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -55,15 +49,14 @@ use serde::Deserialize;
 use crate::call::{Member, ObjectSpec};
 use crate::error::KeyProblem;
 use crate::error::{Error, Result};
-use crate::json::{self, Layout};
-use crate::message::{CallBody, MediaKind, Message, Node, Role};
+use crate::json;
+use crate::message::{CallBody, MediaKind, Message, Node, Owned, Role};
 use crate::path::Path;
 use crate::pattern::{self, Field, Piece};
 pub(crate) use after_tool::AfterToolPrompts;
 pub(crate) use also::AlsoSpec;
 pub(crate) use calls::{CallBodySpec, CallSpec, ListForm, ListSpec};
 use chatcodec_vocab::{TokenId, Vocab};
-use declarations::{Always, Declared};
 pub use evidence::{FolderHints, TemplateSource};
 pub use file::{BareCalls, InReasoning};
 use file::{BeginWhen, File, ResultsPlace};
@@ -72,8 +65,9 @@ pub(crate) use id_form::IdForm;
 pub(crate) use media::MediaSpec;
 pub(crate) use preamble::BeginSpec;
 pub(crate) use refused::Refused;
-use schema::Schema;
 use tags::TagSpec;
+pub use tools::DeclaredTools;
+pub(crate) use tools::{Declaration, KeptTools, ToolsPart, ToolsRun};
 use tools_end::ToolsReasoning;
 use variant::Document;
 pub(crate) use without_system::{WithoutSystem, word_as_written};
@@ -328,11 +322,7 @@ struct ToolsSpec {
     /// The turn for a conversation without a system message, if tools are in the system message's
     /// turn.
     alone: Option<FixedTurn>,
-    /// Whether `{"type": "function", "function": {…}}` is written as its function.
-    unwrap: bool,
-    layout: ToolsLayout,
-    /// The members of each tool, one that it lacks as `null`; all as they are given, if empty.
-    members: Vec<String>,
+    declaration: Declaration,
     reasoning: Option<ToolsReasoning>,
     /// The message whose turn it replaces.
     holds: Option<Role>,
@@ -346,31 +336,6 @@ pub(crate) struct FixedTurn {
     pub(crate) name: Option<String>,
     /// The text that this row reads as its content.
     pub(crate) inside: Vec<Piece>,
-}
-
-#[derive(Debug, Clone)]
-enum ToolsLayout {
-    /// The list as `json.dumps(tools, indent=n)`.
-    Indent(u8),
-    /// The list as `json.dumps(tools)`.
-    List,
-    /// One line for each tool, with a separator.
-    Line(String),
-    /// Each tool as `json.dumps(tool, indent=n)`, and the text between two.
-    Indented(u8, String),
-    /// A namespace of functions as types of TypeScript.
-    Typescript,
-    /// Signatures of TypeScript with indented properties.
-    Signatures,
-    /// Types of TypeScript with the required parameters first, and definitions as interfaces.
-    Interfaces,
-    /// The list as JSON with sorted keys and without spaces.
-    Sorted,
-    /// Functions as [`declarations`] writes them: the token around strings, the text between two functions, and the
-    /// keys that each parameter has.
-    Declarations { quote: Vec<String>, between: Vec<Piece>, always: Vec<Always> },
-    /// Functions and their parameters as XML elements, with the keys that have places of their own.
-    Xml(Vec<xml::Apart>),
 }
 
 impl Format {
@@ -733,28 +698,10 @@ impl Format {
         self.spec.tools.as_ref()?.holds
     }
 
-    /// The token around the strings of declared tools, and the pieces between two tools.
-    pub(crate) fn declares(&self) -> Option<(&[String], &[Piece])> {
-        match &self.spec.tools.as_ref()?.layout {
-            ToolsLayout::Declarations { quote, between, .. } => Some((quote, between)),
-            _ => None,
-        }
-    }
-
-    /// Tools as this format declares them; none where it writes them as text, and for text that is no list of
-    /// functions.
-    pub(crate) fn declared(&self, tools: &str) -> Option<Vec<Declared>> {
-        match &self.spec.tools.as_ref()?.layout {
-            ToolsLayout::Declarations { always, .. } => declarations::declared(tools, always),
-            _ => None,
-        }
-    }
-
     /// The control tokens in the text of the tools.
-    pub(crate) fn declaring_tokens(&self) -> impl Iterator<Item = Piece> {
-        let (quote, between) = self.declares().unwrap_or_default();
-        let quote = (!quote.is_empty()).then(|| Piece::Control(quote.to_vec()));
-        quote.into_iter().chain(between.iter().cloned())
+    pub(crate) fn declaring_tokens(&self) -> impl Iterator<Item = &Piece> {
+        let tokens = self.spec.tools.iter().flat_map(|tools| &tools.declaration.tokens);
+        tokens.map(|token| &token.piece)
     }
 
     /// Whether the turn of the system says that reasoning is asked for.
@@ -981,105 +928,34 @@ impl Format {
         self.spec.calls.iter().find(|call| call.body.is_code() == is_code)
     }
 
-    /// Whether tools are written as bare functions.
-    pub(crate) fn unwraps_tools(&self) -> bool {
-        self.spec.tools.as_ref().is_none_or(|tools| tools.unwrap)
+    /// How tools are declared, in a format that has a place for them.
+    pub(crate) fn declaration(&self) -> Option<&Declaration> {
+        self.spec.tools.as_ref().map(|tools| &tools.declaration)
     }
 
-    /// Tools as the format writes them; texts inside JSON are normalised by the vocabulary.
-    pub(crate) fn write_tools<N: Node>(&self, tools: &[N], vocab: &Vocab) -> Result<String> {
-        let layout = self.spec.tools.as_ref().map(|tools| tools.layout.clone());
-        let mut out = String::new();
-        let path = Path::Argument("tools");
-        match layout.unwrap_or(ToolsLayout::List) {
-            ToolsLayout::Indent(n) => json::write_list(tools, Layout::Indent(n), path, &mut out)?,
-            ToolsLayout::List | ToolsLayout::Declarations { .. } => {
-                json::write_list(tools, Layout::Line, path, &mut out)?;
-            }
-            ToolsLayout::Typescript => {
-                typescript::write(tools, "functions", path, &mut out)?;
-                return Ok(out);
-            }
-            ToolsLayout::Signatures => {
-                signatures::write(tools, "functions", path, &mut out)?;
-                return Ok(out);
-            }
-            ToolsLayout::Interfaces => {
-                let is_json = interfaces::write(tools, path, &mut out)?;
-                if !is_json {
-                    return Ok(out);
-                }
-            }
-            ToolsLayout::Sorted => sorted::write(tools, path, &mut out)?,
-            ToolsLayout::Xml(apart) => {
-                xml::write(tools, &apart, path, &mut out)?;
-                return Ok(out);
-            }
-            ToolsLayout::Line(between) => {
-                let members = self.spec.tools.as_ref().map_or(&[][..], |tools| &tools.members);
-                let line = |tool: &N, path: Path<'_>, out: &mut String| match members {
-                    [] => json::write(tool, Layout::Line, path, out),
-                    members => write_members(tool, members, path, out),
-                };
-                return write_each(tools, line, &between, path, vocab);
-            }
-            ToolsLayout::Indented(n, between) => {
-                let indented = |tool: &N, path: Path<'_>, out: &mut String| {
-                    json::write(tool, Layout::Indent(n), path, out)
-                };
-                return write_each(tools, indented, &between, path, vocab);
-            }
+    /// The declaration of a list of tools; one that was made before is kept in `kept`.
+    ///
+    /// # Errors
+    /// [`Error::Message`] for tools that have no declaration.
+    pub(crate) fn declare<N: Node>(
+        &self,
+        tools: &[N],
+        kept: &KeptTools,
+        vocab: &Vocab,
+    ) -> Result<DeclaredTools> {
+        let mut list = String::new();
+        for (at, tool) in tools.iter().enumerate() {
+            list.push(if at > 0 { ',' } else { '[' });
+            json::write(tool, Path::Argument("tools").item(at), &mut list)?;
         }
-        Ok(normalised(out, vocab))
-    }
-}
-
-/// Writes tools one by one.
-fn write_each<N: Node>(
-    tools: &[N],
-    write: impl Fn(&N, Path<'_>, &mut String) -> Result<()>,
-    between: &str,
-    path: Path<'_>,
-    vocab: &Vocab,
-) -> Result<String> {
-    let mut out = String::new();
-    for (i, tool) in tools.iter().enumerate() {
-        if i > 0 {
-            out.push_str(between);
+        list.push(']');
+        match self.declaration() {
+            Some(declaration) => kept.get_or_make(list, || {
+                let tools = tools.iter().map(|tool| Owned::new("tools", tool));
+                declaration.declare(Owned::List(tools.collect::<Result<_>>()?), vocab)
+            }),
+            None => Ok(list.into()),
         }
-        let mut written = String::new();
-        write(tool, path.item(i), &mut written)?;
-        out.push_str(&normalised(written, vocab));
-    }
-    Ok(out)
-}
-
-/// Writes a tool as an object with these members; one that it lacks is `null`.
-fn write_members<N: Node>(
-    tool: &N,
-    members: &[String],
-    path: Path<'_>,
-    out: &mut String,
-) -> Result<()> {
-    let tool = Schema::new(tool);
-    let mut open = "{";
-    for member in members {
-        out.extend([open, "\"", member, "\": "]);
-        open = ", ";
-        match tool.get(member) {
-            Some(value) => json::write(value, Layout::Line, path, out)?,
-            None => out.push_str("null"),
-        }
-    }
-    out.push('}');
-    Ok(())
-}
-
-/// A JSON value with normalised texts.
-fn normalised(value: String, vocab: &Vocab) -> String {
-    match json::normalise_value(&value, vocab) {
-        Cow::Owned(changed) => changed,
-        Cow::Borrowed(_) => value,
     }
 }
 

@@ -357,7 +357,7 @@ impl Patterns {
 
     /// A spelling that is an ordinary word is not a marker: ChatGLM3's `sop` occurs in
     /// `sophisticated`. The texts of `[text]` are markers in the assistant's turn only, and in tags.
-    fn refuse_spelling(&self, key: &str, text: &str) -> Checked<()> {
+    pub(super) fn refuse_spelling(&self, key: &str, text: &str) -> Checked<()> {
         let may_stand = text_markers::may_stand_in(key) || key.starts_with("tag.");
         let is_marker = |at: usize| at < self.own || may_stand;
         let mut found =
@@ -365,6 +365,11 @@ impl Patterns {
         let Some((at, nth)) = found.find(|(at, _)| is_marker(*at)) else { return Ok(()) };
         let (name, spellings) = &self.control[at];
         wrong(key, format!("spells `{}` as text, expected `{{{name}}}`", spellings[nth]))
+    }
+
+    /// Whether the file defines a token, marker or tag of this name.
+    pub(super) fn is_defined(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
     }
 
     /// Whether a token is among those that patterns had used.

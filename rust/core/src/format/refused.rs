@@ -44,12 +44,9 @@ pub(crate) enum Refused {
     /// The name of a result.
     #[serde(rename = "named results")]
     NamedResults,
-    /// Characters beyond ASCII in tools and arguments.
+    /// Characters beyond ASCII in arguments.
     #[serde(rename = "JSON beyond ASCII")]
     WideJson,
-    /// Characters in tools that JSON escapes.
-    #[serde(rename = "escapes in tools")]
-    ToolEscapes,
     /// Reasoning that is asked for beside tools.
     #[serde(rename = "thinking beside tools")]
     ThinkingBesideTools,

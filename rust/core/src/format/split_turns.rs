@@ -39,9 +39,13 @@ pub(super) fn frames(file: &File, patterns: &Patterns, rows: &mut Vec<RowSpec>) 
         RowSpec { key: row.key.clone(), role: row.role, name: None, pieces, place }
     };
     let answer = rows.iter().find(|row| is_own(row) && row.place == RowUse::Both);
+    let last = rows.iter().filter(|row| row.place == RowUse::WrittenLast);
+    if let Some(row) = answer.into_iter().chain(last.clone()).find(|row| !is_writable(&row.pieces))
+    {
+        return wrong(&row.key, NOT_WRITABLE);
+    }
     let mut made: Vec<RowSpec> =
         answer.into_iter().map(|row| written(row, RowUse::Written)).collect();
-    let last = rows.iter().filter(|row| row.place == RowUse::WrittenLast);
     made.extend(last.map(|row| written(row, RowUse::WrittenLast)));
     if !file.call.is_empty() {
         let thought = optional(Field::Reasoning, &reasoning);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::places::Places;
 use super::starts::Starts;
 use super::{
-    AfterCalls, BareOpening, BoundPiece, Closer, ContentBlock, Declares, FixedText, Grammar, Item,
-    List, Literal, MediaRule, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Text, control_ids,
+    AfterCalls, BareOpening, BoundPiece, Closer, ContentBlock, FixedText, Grammar, Item, List,
+    Literal, MediaRule, Op, Reasoning, Results, Row, Rule, Stop, Suffix, Text, control_ids,
     openers, token_ids,
 };
 use crate::call::{BoundShape, Prefix};
@@ -171,7 +171,7 @@ impl Binder<'_> {
             after_content: format.after_content().to_owned(),
             tools: tools.map(|turn| self.rule(&turn.pieces, None)),
             tools_alone: tools_alone.map(|turn| self.rule(&turn.pieces, None)),
-            declares: self.declares(),
+            declaring: self.declaring(),
             begin,
             begin_turn: begin_turn.unwrap_or_default(),
             without_system: [false, true].map(|tools| self.without_system(tools)),
@@ -204,7 +204,7 @@ impl Binder<'_> {
         let after = systems.filter_map(|row| rules::tokens_after_text(&row.pieces)).flatten();
         ids.extend(after.flat_map(|piece| token_ids(&self.ids_of(piece))));
         let declaring = self.format.declaring_tokens();
-        ids.extend(declaring.flat_map(|piece| token_ids(&self.ids_of(&piece))));
+        ids.extend(declaring.flat_map(|piece| token_ids(&self.ids_of(piece))));
         // Beside the text of a tag, a token is read as that tag.
         let of_tags = self.tags.iter().flat_map(|(_, ids)| ids).filter(|id| {
             self.vocab.tag(id.get()).is_some_and(|tag| ids.contains(&tag.token.get()))
@@ -229,11 +229,10 @@ impl Binder<'_> {
         tokens.flat_map(|(_, token)| token_ids(&self.ids_of(token))).collect()
     }
 
-    /// The control tokens of declared tools.
-    fn declares(&self) -> Option<Declares> {
-        let (quote, between) = self.format.declares()?;
-        let quote = *self.control_ids(quote).first()?;
-        Some(Declares { quote, between: self.pieces(between) })
+    /// The control tokens in the text of the tools.
+    fn declaring(&self) -> Vec<BoundPiece> {
+        let tokens: Vec<Piece> = self.format.declaring_tokens().cloned().collect();
+        self.pieces(&tokens)
     }
 
     /// The turn of a conversation without a system message.

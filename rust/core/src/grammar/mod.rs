@@ -326,15 +326,6 @@ pub(crate) struct List {
     pub(crate) form: ListForm,
 }
 
-/// The control tokens of tools that are no text alone.
-#[derive(Debug)]
-pub(crate) struct Declares {
-    /// The token around strings.
-    pub(crate) quote: ControlId,
-    /// The pieces between two tools.
-    pub(crate) between: Vec<BoundPiece>,
-}
-
 /// The pieces around consecutive results.
 #[derive(Debug)]
 pub(crate) struct Results {
@@ -360,8 +351,8 @@ pub(crate) struct Grammar {
     /// The text between content and a call.
     pub(crate) after_content: String,
     pub(crate) tools: Option<Rule>,
-    /// The control tokens of declared tools.
-    pub(crate) declares: Option<Declares>,
+    /// The control tokens in the text of the tools.
+    pub(crate) declaring: Vec<BoundPiece>,
     /// The turn that declares tools in a conversation without a system message.
     pub(crate) tools_alone: Option<Rule>,
     pub(crate) begin: Vec<BoundPiece>,

@@ -210,6 +210,11 @@ pub(crate) fn escape_normalised(text: &str, normalise: Normalise<'_>, out: &mut 
     Inside { normalise, out, after_escape: false }.text(text);
 }
 
+/// Appends the inside of a string that follows an escape, as [`escape_normalised`] does.
+pub(crate) fn escape_after_escape(text: &str, normalise: Normalise<'_>, out: &mut String) {
+    Inside { normalise, out, after_escape: true }.text(text);
+}
+
 /// Number of bytes of the inside of a string, up to its closing quote.
 fn inside_length(text: &str) -> usize {
     let mut escaped = false;

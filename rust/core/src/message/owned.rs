@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 use super::node::{Node, View};
 use super::{Call, CallBody, Media, Message, Piece};
@@ -184,6 +185,23 @@ impl Owned {
             Self::Map(members) => members.iter().for_each(|(key, value)| {
                 key.texts(all);
                 value.texts(all);
+            }),
+            _ => {}
+        }
+    }
+
+    /// Changes all strings.
+    pub(crate) fn change_texts(&mut self, change: &impl Fn(&str) -> Cow<'_, str>) {
+        match self {
+            Self::Text(text) => {
+                if let Cow::Owned(changed) = change(text) {
+                    *text = changed;
+                }
+            }
+            Self::List(items) => items.iter_mut().for_each(|item| item.change_texts(change)),
+            Self::Map(members) => members.iter_mut().for_each(|(key, value)| {
+                key.change_texts(change);
+                value.change_texts(change);
             }),
             _ => {}
         }

@@ -79,18 +79,10 @@ impl<'a> Given<'a> {
 
     /// The first part of a kind.
     fn first(&self, kind: Refused) -> Option<Found> {
-        let tools = self.options.tools;
         match kind {
-            Refused::ThinkingBesideTools => (tools.is_some()
+            Refused::ThinkingBesideTools => (self.options.tools.is_some()
                 && self.options.thinking == Some(true))
             .then(|| Found::new("thinking", "is on beside tools", "one of them")),
-            Refused::ToolEscapes => tools.filter(|tools| tools.contains('\\')).map(|_| {
-                Found::new("tools", "have characters that JSON escapes", "texts without them")
-            }),
-            Refused::WideJson => tools
-                .filter(|tools| !tools.is_ascii())
-                .map(|_| Found::new("tools", "have characters beyond ASCII", "ASCII"))
-                .or_else(|| self.first_message(kind)),
             Refused::MixedReasoning => self.mixed_reasoning(),
             Refused::CallsWithoutTools => self.undeclared_call(),
             Refused::SeveralResults => self.second_result(),

@@ -266,6 +266,9 @@ fn applied(
                     Some(number) => Value::Float(number, text.main_origin()),
                     None => default,
                 },
+                Value::Long(number, origin) => {
+                    Value::Float(number.parse().unwrap_or(f64::INFINITY), *origin)
+                }
                 other => {
                     other.check()?;
                     other
@@ -852,6 +855,7 @@ fn whole(input: &Value, given: &mut Given<'_>, meter: &Meter) -> Outcome<Value> 
             });
             read.map_or(default, |number| Value::Int(number, text.main_origin()))
         }
+        long @ Value::Long(..) => long.clone(),
         other => {
             other.check()?;
             match other.number() {

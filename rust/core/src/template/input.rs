@@ -296,9 +296,10 @@ impl<'a> Reader<'a> {
         self.words += usize::from(self.is_harmless);
         let word = FIRST_NUMBER + self.words as i64;
         Ok(match number {
-            Value::Int(..) if self.is_harmless => Value::Int(word, origin),
+            Value::Int(..) | Value::Long(..) if self.is_harmless => Value::Int(word, origin),
             Value::Float(..) if self.is_harmless => Value::Float(word as f64 + 0.5, origin),
             Value::Int(number, _) => Value::Int(number, origin),
+            Value::Long(number, _) => Value::Long(number, origin),
             Value::Float(number, _) => Value::Float(number, origin),
             other => other,
         })
@@ -309,10 +310,7 @@ impl<'a> Reader<'a> {
         if text.bytes().all(|b| b.is_ascii_digit() || b == b'-') {
             return match text.parse() {
                 Ok(number) => Ok(Value::Int(number, origin)),
-                Err(_) => {
-                    let problem = "is an integer of more than 64 bits, expected a smaller one";
-                    Err(Error::message(self.paths.text(path), problem))
-                }
+                Err(_) => Ok(Value::Long(text.into(), origin)),
             };
         }
         let number = match text {

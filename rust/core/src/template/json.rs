@@ -37,6 +37,7 @@ impl Writer<'_> {
             none if none.is_none() => self.out.push("null", origin),
             Value::Bool(value) => self.out.push(if *value { "true" } else { "false" }, origin),
             Value::Int(value, origin) => self.out.push(&value.to_string(), *origin),
+            Value::Long(value, origin) => self.out.push(value, *origin),
             Value::Float(value, origin) => self.out.push(&json_float(*value), *origin),
             Value::Str(text) => self.string(text),
             Value::List(list) if matches!(list.kind, ListKind::List | ListKind::Tuple) => {
@@ -121,7 +122,7 @@ impl Writer<'_> {
     fn key(&mut self, key: &Value) -> Outcome<()> {
         match key {
             Value::Str(text) => self.string(text),
-            Value::None | Value::Bool(_) | Value::Int(..) | Value::Float(..) => {
+            Value::None | Value::Bool(_) | Value::Int(..) | Value::Long(..) | Value::Float(..) => {
                 let mut text = Writer { style: self.style, out: Metered::new(self.out.meter) };
                 text.value(key, 0, Origin::TEMPLATE)?;
                 self.string(&text.out.finish())

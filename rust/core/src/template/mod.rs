@@ -43,7 +43,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::message::Node;
+use crate::message::{Node, Owned};
 use ast::{Body, Symbol};
 pub use clock::Clock;
 use error::{Fault, Problem};
@@ -241,6 +241,58 @@ impl Template {
         for (name, value) in variables {
             values.push((name, reader.argument(name, *value)?));
         }
+        self.run(reader, is_noted, values, options.now).map_err(|fault| match fault.problem() {
+            Problem::Raised(problem) => {
+                Error::message("messages", format!("refused by the template: {problem}"))
+            }
+            _ => located(&self.inner.source, &fault),
+        })
+    }
+
+    /// Renders a declaration of tools: the variables are `tools`, as the caller gave them, `functions`, without what
+    /// is around them, and those of the format.
+    ///
+    /// # Errors
+    /// [`Error::Message`] for tools that the template refuses, or that are too much for it.
+    pub(crate) fn declare(
+        &self,
+        tools: &Owned,
+        variables: &[(String, Owned)],
+    ) -> Result<RenderedTemplate> {
+        let expected = Expected::default();
+        let mut reader = Reader::new(&expected, None, false);
+        let tools = reader.argument("tools", &tools)?;
+        let mut functions = Vec::new();
+        if let Value::List(tools) = &tools {
+            let function = |tool: &Value| match tool {
+                Value::Dict(tool) => tool.get_str("function").cloned(),
+                _ => None,
+            };
+            functions.extend(tools.items.iter().map(|tool| function(tool).unwrap_or(tool.clone())));
+        }
+        let refused = |problem: &Problem| {
+            let problem = match problem {
+                Problem::Raised(problem) => problem.clone(),
+                problem => format!("cannot be declared: {}", problem.text()),
+            };
+            Error::message("tools", problem)
+        };
+        let functions = Value::list(functions).map_err(|problem| refused(&problem))?;
+        let mut values = vec![("tools", tools), ("functions", functions)];
+        for (name, value) in variables {
+            values.push((name, reader.argument(name, &value)?));
+        }
+        let untimed = |_: &str| None;
+        self.run(reader, false, values, &untimed).map_err(|fault| refused(fault.problem()))
+    }
+
+    fn run(
+        &self,
+        reader: Reader<'_>,
+        is_noted: bool,
+        values: Vec<(&str, Value)>,
+        now: &dyn Fn(&str) -> Option<String>,
+    ) -> std::result::Result<RenderedTemplate, Fault> {
         let inner = &*self.inner;
         let mut known: Vec<(Symbol, Value)> = Vec::with_capacity(values.len());
         for (name, value) in values {
@@ -253,16 +305,11 @@ impl Template {
                 None => known.push((symbol, value)),
             }
         }
-        let world = machine::World { now: options.now };
+        let world = machine::World { now };
         let mut machine = Machine::new(&inner.names, &world, reader.paths.len(), reader.bytes);
         machine.notes = is_noted.then(|| Notes::new(&reader.paths));
         let frame = Machine::frame(known);
-        machine.run(&inner.body, &frame).map_err(|fault| match fault.problem() {
-            Problem::Raised(problem) => {
-                Error::message("messages", format!("refused by the template: {problem}"))
-            }
-            _ => located(&inner.source, &fault),
-        })?;
+        machine.run(&inner.body, &frame)?;
         let looked = machine.looked;
         let notes = machine.notes.take().filter(|_| looked.is_none());
         let premises = notes.and_then(Notes::finish);

@@ -144,6 +144,14 @@ impl Paths {
         self.paths.get(path as usize).map_or(-1, |path| path.message)
     }
 
+    /// The name of the argument that a path is, if it is no part of one.
+    pub(crate) fn argument_name(&self, path: u32) -> Option<&str> {
+        match self.paths.get(path as usize) {
+            Some(Path { step: Step::Argument(name), .. }) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The path as text.
     pub(crate) fn text(&self, path: u32) -> String {
         let mut steps = Vec::new();

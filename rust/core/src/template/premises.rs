@@ -160,7 +160,7 @@ impl Notes {
                 attributes.members.iter().any(|(_, value)| self.holds(value))
             }
             Value::Generator(of) => of.find_map(|item| self.holds(item).then_some(())).is_some(),
-            Value::Int(_, origin) | Value::Float(_, origin) => {
+            Value::Int(_, origin) | Value::Long(_, origin) | Value::Float(_, origin) => {
                 let path = origin.path().filter(|_| origin.is_content());
                 path.is_some_and(|path| self.is_free.get(path as usize).copied().unwrap_or(true))
             }
@@ -200,7 +200,9 @@ impl Notes {
 
     /// Whether a value is no text, and holds a free text: shown, it is escaped.
     fn is_shown(&self, value: &Value) -> bool {
-        !matches!(value, Value::Str(_) | Value::Int(..) | Value::Float(..)) && self.holds(value)
+        let is_one =
+            matches!(value, Value::Str(_) | Value::Int(..) | Value::Long(..) | Value::Float(..));
+        !is_one && self.holds(value)
     }
 
     /// A value becomes a text.

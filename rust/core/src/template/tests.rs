@@ -89,9 +89,9 @@ pub(super) fn apply(
         "boolean" => matches!(value, Value::Bool(_)),
         "true" => matches!(value, Value::Bool(true)),
         "false" => matches!(value, Value::Bool(false)),
-        "integer" => matches!(value, Value::Int(..)),
+        "integer" => matches!(value, Value::Int(..) | Value::Long(..)),
         "float" => matches!(value, Value::Float(..)),
-        "number" => value.number().is_some(),
+        "number" => value.number().is_some() || matches!(value, Value::Long(..)),
         "string" => matches!(value, Value::Str(_)),
         "mapping" => matches!(value, Value::Dict(_)),
         "iterable" => value.is_iterable(),
@@ -135,7 +135,9 @@ pub(super) fn apply(
         "sameas" => match (value, other()?) {
             (one, other) if one.is_none() => other.is_none(),
             (Value::Bool(one), Value::Bool(other)) => one == other,
-            (one @ (Value::Int(..) | Value::Str(_)), other) if one.kind() == other.kind() => {
+            (one @ (Value::Int(..) | Value::Long(..) | Value::Str(_)), other)
+                if one.kind() == other.kind() =>
+            {
                 one.equals(other, meter)?
             }
             (Value::List(one), Value::List(other)) => std::rc::Rc::ptr_eq(one, other),

@@ -45,6 +45,8 @@ pub(super) enum Value {
     None,
     Bool(bool),
     Int(i64, Origin),
+    /// An integer of a caller's of more than 64 bits, as it is written: it can be printed and compared with itself.
+    Long(Arc<str>, Origin),
     Float(f64, Origin),
     Str(Text),
     List(Rc<List>),
@@ -335,6 +337,7 @@ impl Value {
             | Self::None
             | Self::Bool(_)
             | Self::Int(..)
+            | Self::Long(..)
             | Self::Float(..)
             | Self::Str(_)
             | Self::Namespace(_) => 0,
@@ -359,7 +362,7 @@ impl Value {
             Self::None | Self::Undefined(Missing::Null) => "NoneType",
             Self::Undefined(_) => "Undefined",
             Self::Bool(_) => "bool",
-            Self::Int(..) => "int",
+            Self::Int(..) | Self::Long(..) => "int",
             Self::Float(..) => "float",
             Self::Str(_) => "str",
             Self::List(list) => match list.kind {
@@ -387,7 +390,11 @@ impl Value {
             Self::Str(text) => !text.is_empty(),
             Self::List(list) => !list.items.is_empty(),
             Self::Dict(dict) => !dict.members.is_empty(),
-            Self::Namespace(_) | Self::Generator(_) | Self::Loop(_) | Self::Callable(_) => true,
+            Self::Long(..)
+            | Self::Namespace(_)
+            | Self::Generator(_)
+            | Self::Loop(_)
+            | Self::Callable(_) => true,
         }
     }
 
@@ -422,6 +429,9 @@ impl Value {
             return Ok(one.compare(other) == Some(Ordering::Equal));
         }
         Ok(match (self, other) {
+            (Self::Long(one, _), Self::Long(other, _)) => one == other,
+            (Self::Long(long, _), Self::Float(float, _))
+            | (Self::Float(float, _), Self::Long(long, _)) => **long == *format!("{float:.0}"),
             (Self::Undefined(_), Self::Undefined(_)) => true,
             (Self::List(one), Self::List(other)) => {
                 let is_list =
@@ -497,6 +507,7 @@ impl Value {
                     item.hash_into(state, meter)?;
                 }
             }
+            Self::Long(long, _) => (1_u8, long.parse().unwrap_or(0.0_f64).to_bits()).hash(state),
             _ => 3_u8.hash(state),
         }
         Ok(())
@@ -659,7 +670,7 @@ impl Value {
     /// Of whom a number of this value's is: its length, a place in it, what it is rounded to.
     pub(super) fn origin(&self) -> Origin {
         match self {
-            Self::Int(_, origin) | Self::Float(_, origin) => *origin,
+            Self::Int(_, origin) | Self::Long(_, origin) | Self::Float(_, origin) => *origin,
             Self::Str(text) => text.main_origin(),
             Self::List(list) => list.origin,
             Self::Dict(dict) => dict.origin,
@@ -675,6 +686,7 @@ impl Value {
             Self::None => Text::template("None"),
             Self::Bool(value) => Text::template(if *value { "True" } else { "False" }),
             Self::Int(value, origin) => Text::of(&value.to_string(), *origin),
+            Self::Long(value, origin) => Text::of(value, *origin),
             Self::Float(value, origin) => Text::of(&float(*value), *origin),
             _ => self.shown(meter)?,
         })
@@ -696,7 +708,7 @@ impl Value {
             Self::Str(text) => represent_text(text, out)?,
             Self::Undefined(Missing::Null) => out.push("None", Origin::TEMPLATE)?,
             Self::Undefined(_) => out.push("Undefined", Origin::TEMPLATE)?,
-            Self::None | Self::Bool(_) | Self::Int(..) | Self::Float(..) => {
+            Self::None | Self::Bool(_) | Self::Int(..) | Self::Long(..) | Self::Float(..) => {
                 out.push_text(&self.text(out.meter)?)?;
             }
             Self::List(list) => {

@@ -60,7 +60,7 @@ fn search(value: &Value, left: &mut Left<'_>) -> Looked {
         return Some(Origin::TEMPLATE);
     }
     match value {
-        Value::Int(_, origin) | Value::Float(_, origin) => {
+        Value::Int(_, origin) | Value::Long(_, origin) | Value::Float(_, origin) => {
             Some(*origin).filter(|it| it.is_content())
         }
         Value::Str(text) => own(text, left.meter),
@@ -141,6 +141,9 @@ fn equal(one: &Value, other: &Value, left: &mut Left<'_>) -> Looked {
         }
         (one, other) if one.number().is_some() && other.number().is_some() => {
             numbers(one, other, left.meter)
+        }
+        (Value::Long(..), _) | (_, Value::Long(..)) => {
+            content(one, left.meter).or_else(|| content(other, left.meter))
         }
         _ => None,
     }
