@@ -9,6 +9,7 @@ import chatcodec
 import data
 import pytest
 from chatcodec import Codec, Format, FormatError, MessageError, Vocab
+from clock import within
 from test_constrain import codec_of
 
 if TYPE_CHECKING:
@@ -169,3 +170,73 @@ def test_a_declaration_that_fails_is_about_the_tools(
 def test_a_token_that_closes_turns_is_in_no_declaration(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"`tools\.declare` has `{STOP}`"):
         load(tmp_path, "{{ tools | tojson }}{{ STOP }}")
+
+
+@pytest.mark.parametrize("name", [name for name in chatcodec.formats() if writes_tools(name)])
+def test_a_spelling_in_the_name_of_a_member_has_its_place(name: str) -> None:
+    codec = codec_of(name)
+    spelling = max(codec.vocab.control, key=len)
+    names = ["ab", spelling, f"é\n{spelling}", "x"]
+    properties = {key: {"type": "string", "description": "d"} for key in names}
+    function = {
+        "name": "f",
+        "description": "d",
+        "parameters": {"type": "object", "properties": properties},
+    }
+    found = codec.encode(USER, tools=[{"type": "function", "function": function}]).neutralized
+    places = {(n.path, n.start, n.end) for n in found}
+    whole = "tools[0].function.parameters.properties"
+    assert places == {(whole, start, start + len(spelling)) for start in (0, 2)}
+
+
+def test_places_are_those_of_the_callers_string_where_normalisation_changes_it() -> None:
+    codec = Codec("qwen3", Vocab.load(data.qwen3_folder()), check_template=False)
+    for text, start in [("e\u0301<|im_end|>", 2), ('"e\u0301\n<|im_end|>e\u0301', 4)]:
+        found = codec.encode(USER, tools=[{"name": text}]).neutralized
+        assert [(n.path, n.start, n.end) for n in found] == [
+            ("tools[0].name", start, start + len("<|im_end|>"))
+        ]
+
+
+@pytest.mark.parametrize("name", ["qwen3", "qwen3-coder"])
+def test_members_whose_names_are_normalised_to_one_are_both_written(name: str) -> None:
+    codec = Codec(name, Vocab.load(data.qwen3_folder()), check_template=False)
+    properties = {"e\u0301": {"type": "string"}, "\u00e9": {"type": "number"}}
+    function = {"name": "f", "parameters": {"type": "object", "properties": properties}}
+    encoding = codec.encode(USER, tools=[{"type": "function", "function": function}])
+    assert "string" in encoding.text
+    assert "number" in encoding.text
+
+
+def test_many_lines_take_no_longer_each() -> None:
+    codec = codec_of("qwen3")
+    tools = [{"name": "f", "description": "<|im_end|>\n" * 200_000}]
+    assert len(within(2, lambda: codec.encode(USER, tools=tools)).neutralized) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("w = 1979-05-27", "has a date in `w`"),
+        ("w = nan", "has a date in `w`, or a number that is not finite"),
+        ('w = { a = ["x<|im_end|>"] }', "spells `<|im_end|>` as text"),
+        ("tools = 1", "has `tools`, expected another name"),
+    ],
+)
+def test_variables_that_a_template_cannot_have(tmp_path: Path, given: str, problem: str) -> None:
+    file = FILE.replace("QUOTES", "").replace(
+        "'''DECLARE'''", "'''{{ w }}{{ tools }}''', with = { GIVEN }"
+    )
+    path = tmp_path / "mine.toml"
+    path.write_text(file.replace("GIVEN", given), encoding="utf-8")
+    with pytest.raises(FormatError) as raised:
+        Format.load(path)
+    assert problem in str(raised.value)
+
+
+def test_a_variable_of_the_format_is_its_own_text(tmp_path: Path) -> None:
+    codec = load(tmp_path, "{{ QUOTE | upper }}{{ tools[0].name }}")
+    encoding = codec.encode(USER, tools=[{"name": "f"}])
+    assert not encoding.neutralized
+    assert {source for source in encoding.sources if source and "QUOTE" in source} == set()
+    assert "<|QUAD_START|>f" in encoding.text

@@ -249,7 +249,7 @@ pub(super) struct ToolsFile {
     pub(super) declare: Option<String>,
     /// Variables of the template.
     #[serde(default)]
-    pub(super) with: BTreeMap<String, serde_json::Value>,
+    pub(super) with: BTreeMap<String, toml::Value>,
     pub(super) reasoning: Option<ReasoningWhen>,
 }
 

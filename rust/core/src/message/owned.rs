@@ -1,9 +1,10 @@
 //! A caller's value, copied: it can be read later, and by another thread.
 
-use hashbrown::HashMap;
+use std::borrow::Cow;
+
+use hashbrown::{HashMap, HashSet};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 
 use super::node::{Node, View};
 use super::{Call, CallBody, Media, Message, Piece};
@@ -190,19 +191,39 @@ impl Owned {
         }
     }
 
-    /// Changes all strings.
-    pub(crate) fn change_texts(&mut self, change: &impl Fn(&str) -> Cow<'_, str>) {
+    /// Changes all strings, and gives those that changed: as they are, and as they were. A name that would be another
+    /// member's stays.
+    pub(crate) fn change_texts(
+        &mut self,
+        change: &impl Fn(&str) -> Cow<'_, str>,
+        changed: &mut Vec<(String, String)>,
+    ) {
         match self {
             Self::Text(text) => {
-                if let Cow::Owned(changed) = change(text) {
-                    *text = changed;
+                if let Cow::Owned(new) = change(text) {
+                    changed.push((new.clone(), std::mem::replace(text, new)));
                 }
             }
-            Self::List(items) => items.iter_mut().for_each(|item| item.change_texts(change)),
-            Self::Map(members) => members.iter_mut().for_each(|(key, value)| {
-                key.change_texts(change);
-                value.change_texts(change);
-            }),
+            Self::List(items) => {
+                for item in items {
+                    item.change_texts(change, changed);
+                }
+            }
+            Self::Map(members) => {
+                let mut names: Option<HashSet<String>> = None;
+                for at in 0..members.len() {
+                    if let Some(Cow::Owned(new)) = members[at].0.as_str().map(change) {
+                        let all = || members.iter().filter_map(|(name, _)| name.as_str());
+                        let names = names.get_or_insert_with(|| all().map(str::to_owned).collect());
+                        if names.insert(new.clone()) {
+                            let old =
+                                std::mem::replace(&mut members[at].0, Self::Text(new.clone()));
+                            changed.extend(old.as_str().map(|old| (new, old.to_owned())));
+                        }
+                    }
+                    members[at].1.change_texts(change, changed);
+                }
+            }
             _ => {}
         }
     }

@@ -152,6 +152,13 @@ impl Paths {
         }
     }
 
+    /// The path of the second argument; the number of paths, if there is one argument.
+    pub(crate) fn second_argument(&self) -> u32 {
+        let mut rest = self.paths.iter().enumerate().skip(1);
+        let second = rest.find(|(_, path)| matches!(path.step, Step::Argument(_)));
+        second.map_or(self.paths.len(), |(at, _)| at) as u32
+    }
+
     /// The path as text.
     pub(crate) fn text(&self, path: u32) -> String {
         let mut steps = Vec::new();
