@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import data
 import pytest
-from chatcodec import Codec, MessageError
+from chatcodec import Codec, Format, FormatError, MessageError
 from chatcodec.events import Notice, Text
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GOLDEN = data.ROOT / "tests" / "golden" / "command-a.json"
 TOKENS = tuple(json.loads(GOLDEN.read_text(encoding="utf-8"))["special_tokens"])
@@ -82,3 +85,30 @@ def test_calls_beside_content_are_refused(codec: Codec) -> None:
         codec.encode(messages)
     kept = codec.encode(messages, on_unsupported="drop")
     assert "Let me see." not in kept.text
+
+
+GUARDED = """\
+name = "mine"
+guarantee = "ids"
+source = "the tests"
+begin = "{X}"
+losses = ["system"]
+place = { system = "first_user" }
+[control]
+B = "<|b|>"
+E = "<|e|>"
+X = "<|x|>"
+[generation]
+prompt = "assistant{B}"
+[turn]
+user = "user{B}{?system:{system}\\n\\n?}{content}{X}{E}"
+assistant = "assistant{B}{content}{E}"
+"""
+
+
+def test_tokens_beside_a_guarded_system_text_do_nothing_else(tmp_path: Path) -> None:
+    """A reader has no guard: it would take the token of the header for the one before a text."""
+    path = tmp_path / "mine.toml"
+    path.write_text(GUARDED, encoding="utf-8")
+    with pytest.raises(FormatError, match=r"`turn\.user` has `{B}` beside `{content}`"):
+        Format.load(path)

@@ -2,9 +2,10 @@
 
 use crate::common::events::read_text;
 use crate::common::model::tokenizer_json;
+use crate::common::table::entries;
 use chatcodec::{
     Boundary, Codec, Conversation, EncodeOptions, EventKind, Format, HOLD_LIMIT, MarkerPolicy,
-    Message, OnReasoning, Role, TurnReason, Vocab, VocabFiles, VocabOptions,
+    Message, OnReasoning, Role, Template, TurnReason, Vocab, VocabFiles, VocabOptions,
 };
 use serde_json::{Value, json};
 
@@ -150,5 +151,25 @@ fn white_space_that_a_control_token_takes_has_no_ids() {
         assert_eq!(strips(false, false, beside), "<|im_start|>user\na\n.\n<|im_end|>\n");
         assert_eq!(strips(true, false, beside), "<|im_start|>user\na\n.<|im_end|>\n");
         assert_eq!(strips(false, true, beside), "<|im_start|>user\na\n.\n<|im_end|>");
+    }
+}
+
+/// A template is given the list, whatever the format that reads would have written of it.
+#[test]
+fn tools_that_were_read_come_to_a_template_as_they_were_given() {
+    let source =
+        "{% for tool in tools %}[{{ tool.function.name }}]{% endfor %}{{ messages[0].content }}";
+    let template = Template::parse(source).expect("it is one");
+    let tools = json!([{"type": "function", "function": {"name": "f"}}]);
+    for name in ["qwen3", "qwen3-coder", "gemma4", "functiongemma", "kimi-k2.5"] {
+        let entry = entries().iter().find(|entry| entry.format == name).expect("it is built in");
+        let format = Format::built_in(name).expect("it is built in");
+        let codec = Codec::with_template(&template, &[], &format, entry.codec.vocab());
+        let codec = codec.expect("they fit");
+        let read = codec.read_tools(&tools).expect("they are tools");
+        let messages = vec![Message::new(Role::User, "x")];
+        let options = EncodeOptions { add_generation_prompt: Some(false), ..Default::default() };
+        let encoding = codec.encode(messages, read.as_ref(), &options).expect("it is written");
+        assert_eq!(encoding.text(), "[f]x", "{name}");
     }
 }

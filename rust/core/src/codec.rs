@@ -442,7 +442,7 @@ impl Codec {
     ) -> Result<Encoding> {
         if self.inner.writer.is_some() {
             let messages = Owned::List(messages.iter().map(Owned::of_message).collect());
-            let tools = tools.map(|tools| Owned::of_json(tools.text()));
+            let tools = tools.map(|tools| Owned::of_json(tools.json()));
             return self.encode_values(Values { messages, tools }, options);
         }
         self.encode_messages(messages, tools, options).map(|(encoding, _)| encoding)

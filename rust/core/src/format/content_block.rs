@@ -7,7 +7,7 @@ use super::file::AnswerFile;
 use super::patterns::Patterns;
 use super::rules::{control_names, is_field};
 use super::table::{Reads, Table};
-use super::{ListSpec, reasoning};
+use super::{ListSpec, RowSpec, reasoning};
 use crate::error::{Checked, wrong};
 use crate::pattern::{Field, Piece, is_white, shown, walk};
 
@@ -117,18 +117,20 @@ pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     let list = table.list.into_iter().flat_map(ListSpec::pieces);
     let others = reads.all().flat_map(|read| walk(&read.pieces)).chain(thoughts).chain(list);
     let others: Vec<&String> = others.flat_map(names).chain(table.stop).collect();
+    // A reader has no guard of the system text: tokens beside the guard are beside the content.
+    let is_guard = |piece: &&Piece| matches!(piece, Piece::Optional { field: Field::System, .. });
+    let without_guard = |row: &RowSpec| -> Vec<Piece> {
+        row.pieces.iter().filter(|piece| !is_guard(piece)).cloned().collect()
+    };
+    let all: Vec<Vec<Piece>> = table.rows.iter().map(without_guard).collect();
     let mut beside: Vec<(&[String], &str, [&str; 2])> = Vec::new();
-    for row in table.rows {
-        let is_guard =
-            |piece: &Piece| matches!(piece, Piece::Optional { field: Field::System, .. });
-        let bare: Vec<Piece> =
-            row.pieces.iter().filter(|piece| !is_guard(piece)).cloned().collect();
-        if bare.len() < row.pieces.len() && block(&bare).is_some_and(|own| own.has_white()) {
+    for (row, pieces) in table.rows.iter().zip(&all) {
+        let Some(own) = block(pieces) else { continue };
+        if pieces.len() < row.pieces.len() && own.has_white() {
             let problem = "has `{?system…?}` between a token and `{content}` with white space beside it, expected \
                            the content alone between its tokens";
             return wrong(&row.key, problem);
         }
-        let Some(own) = block(&row.pieces) else { continue };
         let Some([open, close]) = own.tokens() else { continue };
         if let Some(name) = open.iter().chain(close).find(|name| others.contains(name)) {
             let problem = format!(

@@ -1,10 +1,10 @@
 //! Declared tools: the text that a template wrote of a list of tools, in parts that know the caller's value.
 //!
 //! ```text
-//! [{"name": "now"}]                      a caller's tools
-//! declaration:now{…}                     the text
-//! ^^^^^^^^^^^^                           the template's own
-//!             ^^^                        `tools[0].name`
+//! [{"name": "now"}]      a caller's tools
+//! declaration:now{…}     the text
+//! ^^^^^^^^^^^^           the template's own
+//!             ^^^        of `tools[0].name`
 //! ```
 
 use std::ops::Range;
@@ -33,6 +33,8 @@ pub struct DeclaredTools {
 #[derive(Debug, Default)]
 struct Written {
     text: String,
+    /// The list as JSON; none for a caller's text.
+    json: Option<String>,
     runs: Vec<ToolsRun>,
     paths: Option<Arc<Paths>>,
 }
@@ -83,14 +85,17 @@ impl From<String> for DeclaredTools {
     fn from(text: String) -> Self {
         let whole = 0..text.len();
         let runs = vec![ToolsRun::Text { text: whole, parts: Vec::new() }];
-        Self { written: Arc::new(Written { text, runs, paths: None }) }
+        Self { written: Arc::new(Written { text, runs, ..Written::default() }) }
     }
 }
 
 impl DeclaredTools {
-    /// The parts of a rendered declaration. `as_given` has the strings that normalisation changed, as the caller gave
-    /// them; it is none where nobody asks for a place in a string, so that the parts of one value are one.
+    /// The parts of a rendered declaration of a list, which is given as JSON too.
+    ///
+    /// `as_given` has the caller's string for each string that normalisation changed. Without `as_given`, nobody needs
+    /// positions within strings, and adjacent parts of one value are joined.
     pub(super) fn new(
+        json: String,
         rendered: RenderedTemplate,
         tokens: &[Token],
         vocab: &Vocab,
@@ -116,12 +121,17 @@ impl DeclaredTools {
             set_originals(&mut runs, &text, rendered.paths(), as_given);
         }
         let paths = Some(Arc::new(rendered.into_paths()));
-        Self { written: Arc::new(Written { text, runs, paths }) }
+        Self { written: Arc::new(Written { text, json: Some(json), runs, paths }) }
     }
 
     /// The text, with the control tokens spelled out.
     pub fn text(&self) -> &str {
         &self.written.text
+    }
+
+    /// The list as JSON, as the caller gave it; the text, where the caller gave text.
+    pub(crate) fn json(&self) -> &str {
+        self.written.json.as_ref().unwrap_or(&self.written.text)
     }
 
     pub(crate) fn runs(&self) -> &[ToolsRun] {
@@ -218,12 +228,12 @@ impl Parts<'_> {
     }
 }
 
-/// The end of what is shown of the name of a member, whose string the paths do not have.
+/// How much of a member's name has been written. `Paths` has the strings of values alone, not the names of members.
 #[derive(Default)]
 struct NameAt {
     byte: usize,
     points: usize,
-    /// Characters that JSON escaped since then.
+    /// Characters after `byte` that JSON has escaped.
     escapes: usize,
 }
 
@@ -276,8 +286,10 @@ fn json_units(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Sets what is searched in place of parts: the caller's string in the first part of one that normalisation changed,
-/// and in a part that shows all of a string otherwise than it is.
+/// Sets the texts that are searched for control tokens in place of parts.
+///
+/// A string that normalisation changed is searched once, as the caller gave it, at its first part. So is a string that
+/// one part shows in another spelling, such as upper case.
 fn set_originals(
     runs: &mut [ToolsRun],
     declared: &str,

@@ -952,9 +952,9 @@ impl Format {
         }
         list.push(']');
         match self.declaration() {
-            Some(declaration) => kept.get_or_make(list, || {
+            Some(declaration) => kept.get_or_make(list, |list| {
                 let tools = tools.iter().map(|tool| Owned::new("tools", tool));
-                declaration.declare(Owned::List(tools.collect::<Result<_>>()?), vocab)
+                declaration.declare(list, Owned::List(tools.collect::<Result<_>>()?), vocab)
             }),
             None => Ok(list.into()),
         }

@@ -55,7 +55,7 @@ pub(crate) struct Declaration {
     pub(super) tokens: Vec<Token>,
     /// All variables: the spellings of the tokens first.
     variables: Vec<(String, Owned)>,
-    /// Whether a text may spell a marker, whose place is told.
+    /// Whether the format has markers of ordinary text: positions in strings are then reported.
     has_text_markers: bool,
 }
 
@@ -138,11 +138,16 @@ impl Declaration {
         Ok(Self { template, reads_functions, reads_names, tokens, variables, has_text_markers })
     }
 
-    /// Declares a list of tools.
+    /// Declares a list of tools, which is given as JSON too.
     ///
     /// # Errors
     /// [`Error::Message`] for tools that the template refuses, or that are too much for it.
-    pub(super) fn declare(&self, mut tools: Owned, vocab: &Vocab) -> Result<DeclaredTools> {
+    pub(super) fn declare(
+        &self,
+        json: String,
+        mut tools: Owned,
+        vocab: &Vocab,
+    ) -> Result<DeclaredTools> {
         // A text is normalised on its own: what JSON escapes in it stays escaped.
         let mut changed = Vec::new();
         tools.change_texts(&|text| vocab.normalise(text), &mut changed);
@@ -153,7 +158,7 @@ impl Declaration {
             || spells(rendered.text())
             || rendered.paths().all().any(|(_, string, _)| string.is_some_and(spells));
         let as_given = asks_for_places.then(|| changed.into_iter().collect());
-        Ok(DeclaredTools::new(rendered, &self.tokens, vocab, as_given.as_ref()))
+        Ok(DeclaredTools::new(json, rendered, &self.tokens, vocab, as_given.as_ref()))
     }
 }
 
@@ -181,41 +186,41 @@ fn value_of(value: &toml::Value) -> Option<Owned> {
 const MAX_KEPT: usize = 64;
 const MAX_BYTES: usize = 1 << 20;
 
-/// The lists of tools that a codec declared last, by their JSON, the newest at the end: conversations have the same
-/// tools again and again.
+/// The lists of tools that a codec declared last, the newest at the end: conversations have the same tools again and
+/// again.
 #[derive(Debug, Default)]
 pub(crate) struct KeptTools {
-    lists: Mutex<Vec<(String, DeclaredTools)>>,
+    lists: Mutex<Vec<DeclaredTools>>,
 }
 
 impl KeptTools {
-    /// The declaration of a list of tools: a kept one, or one that `declare` makes.
+    /// The declaration of a list of tools in JSON: a kept one, or one that `declare` makes.
     pub(super) fn get_or_make(
         &self,
         json: String,
-        declare: impl FnOnce() -> Result<DeclaredTools>,
+        declare: impl FnOnce(String) -> Result<DeclaredTools>,
     ) -> Result<DeclaredTools> {
         if let Some(known) = self.get(&json) {
             return Ok(known);
         }
-        let made = declare()?;
-        self.add(json, made.clone());
+        let made = declare(json)?;
+        self.add(made.clone());
         Ok(made)
     }
 
     fn get(&self, json: &str) -> Option<DeclaredTools> {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = lists.iter().rposition(|(known, _)| known == json)?;
+        let at = lists.iter().rposition(|known| known.json() == json)?;
         lists[at..].rotate_left(1);
-        lists.last().map(|(_, tools)| tools.clone())
+        lists.last().cloned()
     }
 
-    fn add(&self, json: String, made: DeclaredTools) {
+    fn add(&self, made: DeclaredTools) {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
-        lists.push((json, made));
+        lists.push(made);
         let mut bytes = 0;
-        let is_kept = |(json, _): &&(String, DeclaredTools)| {
-            bytes += json.len();
+        let is_kept = |known: &&DeclaredTools| {
+            bytes += known.json().len();
             bytes <= MAX_BYTES
         };
         let kept = lists.iter().rev().take(MAX_KEPT).take_while(is_kept).count();
