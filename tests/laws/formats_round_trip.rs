@@ -1,7 +1,7 @@
 //! P2 and P4 of every built-in format with every vocabulary that it binds to: what is encoded comes back,
 //! and nothing of it is lost.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::common::dialogue::{Dialogue, assistant, dialogue, hostile, options};
 use crate::common::table::{Entry, calling, check_each, entries, function, normalising};
@@ -51,75 +51,8 @@ fn encode(
     }
 }
 
-/// Formats of models whose vocabularies are not among the test data.
-const ABSENT: &[&str] = &[
-    "alpaca",
-    "command-a",
-    "command-r",
-    "ernie4.5",
-    "ernie4.5:thinking",
-    "exaone4",
-    "functiongemma",
-    "gemma2",
-    "gemma4",
-    "gigachat3",
-    "granite3",
-    "granite3:3.1",
-    "granite3:3.2",
-    "granite3:3.3",
-    "granite4",
-    "granite4:4.1",
-    "jamba",
-    "kimi-k3",
-    "laguna",
-    "hy3",
-    "hy3:high",
-    "hy3:low",
-    "laguna:xs",
-    "llama-nemotron",
-    "lfm2:2.5",
-    "lfm2:2.5-thinking",
-    "ling",
-    "lfm2",
-    "minicpm5",
-    "nemotron-nano2",
-    "nemotron3",
-    "nemotron3:ultra",
-    "olmo3",
-    "olmo3:3.1",
-    "olmo3:think",
-    "phi3:3.5",
-    "phi4",
-    "phi4:reasoning",
-    "reka-edge",
-    "seed-oss",
-    "spark2.5",
-    "step3.5",
-    "vicuna",
-    "vicuna:lines",
-    "xlam",
-    "xlam:llama",
-    "gemma3",
-    "glm4.5",
-    "glm4.5:4.7",
-    "glm4.5:5.3",
-    "hermes",
-    "kimi-k2",
-    "kimi-k2:thinking",
-    "kimi-k2.5",
-    "kimi-k2.5:full",
-    "llama4",
-    "minimax-m2",
-    "minimax-m3",
-    "minimax-m3:thinking",
-    "mistral:devstral",
-    "mistral:magistral",
-    "mistral:ministral3",
-    "mistral:small3.2",
-    "mistral:v11",
-    "mistral:v13",
-    "phi4-mini",
-];
+/// Least number of formats that bind to a real vocabulary of the test data.
+const MIN_REAL: usize = 35;
 
 /// The table is what it is meant to be: each format has vocabularies that are always there.
 #[test]
@@ -127,12 +60,13 @@ fn every_format_is_in_the_table() {
     for name in chatcodec::Format::names() {
         let of_format = || entries().iter().filter(|entry| entry.format == name);
         assert!(of_format().filter(|entry| entry.made).count() >= 3, "{name}");
-        let has_real = of_format().any(|entry| !entry.made);
-        assert!(
-            has_real || ABSENT.contains(&name) || crate::common::test_data().is_none(),
-            "{name} binds to no real vocabulary"
-        );
     }
+    let real: BTreeSet<&str> =
+        entries().iter().filter(|entry| !entry.made).map(|entry| entry.format).collect();
+    assert!(
+        real.len() >= MIN_REAL || crate::common::test_data().is_none(),
+        "{real:?} bind to real vocabularies"
+    );
     let able = |has: fn(&Entry) -> bool| entries().iter().any(has);
     assert!(able(|e| e.able.functions) && able(|e| e.able.codes) && able(|e| e.able.results));
     assert!(able(|e| e.able.tools) && able(|e| e.able.user_name) && able(|e| e.able.system));

@@ -1,14 +1,14 @@
 //! The built-in format of a model, by the name that people type.
 //!
-//! In: a name such as `Qwen/Qwen3-8B`. Out: the name of a format, from the table `models.toml`. Cost: one pass over
-//! the table.
+//! In: a name such as `Qwen/Qwen3-8B`. Out: the name of a format, from the table `models.toml`, and for a format that the
+//! table does not have from `models` of its own file. Cost: one pass over the table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{Format, distance};
+use super::{BUILT_IN, Format, distance};
 use crate::error::{Error, Result};
 
 /// The longest name of a model that is looked up, in bytes.
@@ -21,6 +21,13 @@ const SHOWN: usize = 3;
 struct Table {
     others: Vec<String>,
     models: BTreeMap<String, String>,
+}
+
+/// The key of a format file that matters here.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct File {
+    models: Vec<String>,
 }
 
 /// A word as its letters and numbers.
@@ -36,10 +43,23 @@ static TABLE: LazyLock<(Vec<Word>, Vec<Entry>)> = LazyLock::new(|| {
         let words = key.split(' ').map(parts).collect();
         (words, key, format)
     };
-    let Ok(table) = table else { return (Vec::new(), Vec::new()) };
-    let others = table.others.iter().map(|word| parts(word)).collect();
-    (others, table.models.into_iter().map(entry).collect())
+    let Ok(Table { others, mut models }) = table else { return (Vec::new(), Vec::new()) };
+    let others = others.iter().map(|word| parts(word)).collect();
+    models.extend(own_models(&models));
+    (others, models.into_iter().map(entry).collect())
 });
+
+/// The models of the built-in formats that a table does not have, as their files name them.
+fn own_models(table: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let base = |format: &String| format.split(':').next().unwrap_or_default().to_owned();
+    let known: BTreeSet<String> = table.values().map(base).collect();
+    let files = BUILT_IN.iter().filter(|(name, _)| !known.contains(*name));
+    let models = files.flat_map(|(name, text)| {
+        let file = toml::from_str::<File>(text).unwrap_or_default();
+        file.models.into_iter().map(|model| (model, (*name).to_owned()))
+    });
+    models.filter(|(model, _)| !table.contains_key(model)).collect()
+}
 
 impl Format {
     /// The built-in format that a model was trained on, by the model's name: `Qwen/Qwen3-8B`, `gpt-oss-120b`.

@@ -24,16 +24,8 @@ use crate::pattern::{self, Piece};
 use crate::template::Template;
 use chatcodec_vocab::Vocab;
 
-/// The templates that have a name.
-const NAMED: [(&str, &str); 7] = [
-    ("declarations", include_str!("../../formats/declare/declarations.jinja")),
-    ("interfaces", include_str!("../../formats/declare/interfaces.jinja")),
-    ("lines", include_str!("../../formats/declare/lines.jinja")),
-    ("signatures", include_str!("../../formats/declare/signatures.jinja")),
-    ("sorted", include_str!("../../formats/declare/sorted.jinja")),
-    ("typescript", include_str!("../../formats/declare/typescript.jinja")),
-    ("xml", include_str!("../../formats/declare/xml.jinja")),
-];
+/// The templates that have a name: the files of `formats/declare/`.
+const NAMED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/declare.rs"));
 
 /// The declaration of a file that gives none: the list as JSON.
 const LIST: &str = "{{ tools | tojson }}";
@@ -70,7 +62,8 @@ impl Declaration {
         let declare = file.tools.declare.as_deref().unwrap_or(LIST);
         let named = NAMED.iter().find(|(name, _)| *name == declare);
         if named.is_none() && !declare.contains('{') {
-            let known = NAMED.map(|(name, _)| name).join("`, `");
+            let known: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
+            let known = known.join("`, `");
             let problem = format!("is `{declare}`, expected a template, or one of `{known}`");
             return wrong(KEY, problem);
         }
