@@ -3,7 +3,6 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::bound::Bound;
-use crate::call::ToolTypes;
 use crate::canonical;
 use crate::collect::Collector;
 use crate::constrain::{self, ConstrainOptions, ConstrainRequest, Constraint};
@@ -19,6 +18,7 @@ use crate::markup::{MarkupReader, Policy};
 use crate::message::{Message, Node, OnArguments, Owned, Role};
 use crate::render::{self, Before, Kept, RenderOptions, Rendered};
 use crate::response::{BoundResponse, ResponseTemplate};
+use crate::schema::ToolTypes;
 use crate::stream::{State, Stream};
 use crate::template::{Clock, Template, budget};
 use crate::templated::{self, Cut, Needs, Prompts, TemplateWriter, Templated};

@@ -40,6 +40,8 @@ mod marker;
 mod pattern;
 mod span;
 
+mod schema;
+
 mod call;
 mod collect;
 mod template;
@@ -74,7 +76,6 @@ mod recognise;
 
 mod reader;
 
-pub use call::ToolTypes;
 pub use chatcodec_vocab::{
     ControlId, DummyPrefix, Error as VocabError, Spelling, Stop, TextToken, TokenId, Vocab,
     VocabFiles, VocabOptions, VocabReport, excerpt, place,
@@ -108,6 +109,7 @@ pub use reader::Reader;
 pub use recognise::Recognised;
 pub use render::Boundary;
 pub use response::ResponseTemplate;
+pub use schema::ToolTypes;
 pub use span::{Source, SourceField};
 pub use stream::{MarkerPolicy, Plain, Stream};
 pub use template::{Clock, RenderOptions, RenderedTemplate, Template, TemplateRun};

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use crate::bound::Bound;
-use crate::call::ToolTypes;
 use crate::collect::Collector;
 use crate::conversation::{Alias, Conversation, Markup};
 use crate::error::{Error, MessagePart, Result};
 use crate::event::{Event, EventKind, NoticeKind, TurnReason};
 use crate::message::{CallBody, Message, Owned, Role};
 use crate::response::BoundResponse;
+use crate::schema::ToolTypes;
 use crate::stream::{MarkerPolicy, State, Stream};
 use crate::template::REASONING_KEYS;
 use crate::templated::known_role;

@@ -20,12 +20,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::bound::Bound;
-use crate::call::ToolTypes;
 use crate::collect::Collector;
 use crate::event::{Event, Part, TurnReason};
 use crate::format::{BareCalls, InReasoning};
 use crate::message::{Message, Role};
 use crate::response::{BoundResponse, ResponseState};
+use crate::schema::ToolTypes;
 use chatcodec_vocab::TextDecoder;
 use chatcodec_vocab::{TokenId, TokenKind, Vocab};
 use header::HeldItem;

@@ -1,23 +1,17 @@
-//! Calls: the shapes in which formats write them, and the schemas of their arguments.
+//! Calls: the shapes in which formats write them.
 
 pub(crate) mod json_arguments;
 pub(crate) mod json_object;
 mod nested;
-mod numbers;
 pub(crate) mod prefix;
 pub(crate) mod python;
 mod quoted;
-mod schema;
 pub(crate) mod shape;
-mod strings;
 pub(crate) mod tagged;
 mod unquoted;
-pub(crate) mod values;
 
 pub(crate) use json_object::{CallScanner, Member, ObjectSpec, Step};
 pub(crate) use prefix::{Opener, Prefix, Verdict};
-pub(crate) use schema::Kinds;
-pub use schema::ToolTypes;
 pub(crate) use shape::{ArgumentsReader, BoundShape, Shape, ShapeKeys, Written};
 pub(crate) use tagged::CallTags;
 

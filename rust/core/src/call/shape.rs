@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::schema::Parameters;
 use super::{CallTags, Ended, Mended, Prefix, json_arguments, nested, python, quoted, tagged};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::path::Path;
 use crate::pattern::Piece;
+use crate::schema::Parameters;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
 /// The shape of a table, if the table has the keys of that shape.

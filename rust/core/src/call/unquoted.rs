@@ -7,9 +7,9 @@
 //! the generated text can be recovered. Memory: an undecided value, up to [`HOLD_LIMIT`] bytes, and the nesting.
 
 use super::python;
-use super::schema::Kinds;
 use crate::json::{self, Lexer};
 use crate::limits::HOLD_LIMIT;
+use crate::schema::Kinds;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::schema;
+use super::keywords;
 use crate::error::{Error, Result};
 use crate::json as json_text;
 use crate::message::Node;
@@ -72,7 +72,7 @@ pub(super) fn read(text: &str, is_strict: bool) -> Result<Option<Answer>> {
                 Some(schema @ (Value::Object(_) | Value::Bool(true))) => {
                     let mut schema = schema.clone();
                     if is_strict {
-                        schema::prepare(place, &mut schema)?;
+                        keywords::prepare(place, &mut schema)?;
                     } else {
                         schema = json!({});
                     }

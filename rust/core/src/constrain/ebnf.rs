@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use super::Constraint;
 use super::automaton::{Automaton, State};
-use crate::call::values::{JSON, Values};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules};
 use crate::path::Path;
+use crate::schema::values::{JSON, Values};
 use chatcodec_vocab::TokenId;
 
 /// How a backend writes what EBNF lacks.

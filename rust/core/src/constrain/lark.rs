@@ -5,11 +5,11 @@ use std::fmt::Write;
 use hashbrown::HashMap;
 use serde_json::{Map, Value, json};
 
-use super::{Constraint, repeated, schema};
-use crate::call::values::wrong_pattern;
+use super::{Constraint, keywords, repeated};
 use crate::error::Result;
 use crate::expression::{Expression, Part};
 use crate::path::Path;
+use crate::schema::values::wrong_pattern;
 use chatcodec_vocab::TokenId;
 
 /// White space between the tokens of JSON: none or one space.
@@ -116,7 +116,7 @@ pub(super) fn print(constraint: &Constraint, unicode_escapes: bool) -> Result<St
     for (path, schema) in &constraint.schemas {
         let judge =
             |keys: &Map<String, Value>, key: &str, value: &Value| problem(schema, keys, key, value);
-        schema::check(Path::Argument(path), schema, &judge)?;
+        keywords::check(Path::Argument(path), schema, &judge)?;
     }
     let mut printer = Printer { unicode_escapes, ..Printer::default() };
     let mut rules = OPTIONS.to_owned();

@@ -11,9 +11,9 @@ mod choice;
 mod completion;
 mod ebnf;
 mod gbnf;
+mod keywords;
 mod lark;
 mod prompt;
-mod schema;
 mod tools;
 mod xgrammar;
 

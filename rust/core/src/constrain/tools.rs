@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 use serde_json::{Value, json};
 
-use super::schema;
+use super::keywords;
 use crate::error::{Error, Result};
 use crate::json;
 use crate::message::{Node, View};
@@ -149,7 +149,7 @@ fn function(
 /// The schema of arguments, which are an object.
 fn object_schema(mut schema: Value, path: Path<'_>) -> Result<Value> {
     object_schema_type(&mut schema, path)?;
-    schema::prepare(path, &mut schema)?;
+    keywords::prepare(path, &mut schema)?;
     Ok(schema)
 }
 

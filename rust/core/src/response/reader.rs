@@ -11,8 +11,8 @@ use chatcodec_vocab::{TextDecoder, TokenId, TokenKind};
 use super::search::{Found, Search, Symbol, text_of};
 use super::value::{self, Data, Parser};
 use super::{BoundResponse, Field};
-use crate::call::ToolTypes;
 use crate::event::{ActionKind, Event, EventKind, NoticeKind, Part, TurnReason};
+use crate::schema::ToolTypes;
 
 /// Position of every id of a prompt.
 const PROMPT: u32 = 0;

@@ -10,8 +10,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::search::{self, Pattern, Symbol, text_of};
-use crate::call::{Kinds, ToolTypes};
 use crate::json::quote_into;
+use crate::schema::{Kinds, ToolTypes};
 
 /// A content parser, bound to a vocabulary.
 #[derive(Debug)]

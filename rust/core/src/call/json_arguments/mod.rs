@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::schema::Parameters;
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use super::{CallTags, Ended};
 use crate::error;
@@ -15,6 +14,7 @@ use crate::expression::{Expression, Rules};
 use crate::json;
 use crate::path::Path;
 use crate::pattern::Piece;
+use crate::schema::Parameters;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 pub(super) use scanner::RawScanner;
 

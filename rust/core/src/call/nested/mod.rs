@@ -6,7 +6,6 @@
 //! tokens, so a text may spell any of them. Memory: the names of the open tags, the text of one tag, and the part of a
 //! value that [`BareValue`](super::unquoted::BareValue) holds back. Time is linear in the text, times the nesting.
 
-mod language;
 mod reader;
 mod write;
 
@@ -16,15 +15,17 @@ use serde_json::Value;
 
 use super::CallTags;
 use super::python::respace;
-use super::schema::Parameters;
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
-use super::values::{JSON, Values};
+use super::unquoted::BareValue;
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::json;
 use crate::limits::MAX_SUFFIX_BYTES;
 use crate::path::Path;
 use crate::pattern::Piece;
+use crate::schema::Elements;
+use crate::schema::Parameters;
+use crate::schema::values::{JSON, Values};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 use reader::Reader;
 
@@ -220,7 +221,23 @@ impl BoundShape for BoundNested {
         rules: &mut Rules,
         path: Path<'_>,
     ) -> error::Result<Expression> {
-        Values::new(schema, rules, JSON, Vec::new()).with_tags(&self.style).arguments_in_tags(path)
+        let style = &self.style;
+        let elements = Elements {
+            open: style.open[0],
+            open_end: &style.open_end,
+            close: style.close[0],
+            close_end: &style.close_end,
+            item: &style.item,
+            is_key: &|key| style.check_key(key).is_ok(),
+            is_string: &|text, kinds| {
+                let mut out = String::new();
+                let mut reader = BareValue::new(kinds.of_text(), &mut out);
+                reader.push(text, &mut out);
+                reader.end(&mut out);
+                out.starts_with('"')
+            },
+        };
+        Values::new(schema, rules, JSON, Vec::new()).with_tags(&elements).arguments_in_tags(path)
     }
 
     fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {

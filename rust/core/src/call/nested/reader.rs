@@ -7,13 +7,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::super::schema::{Kinds, Parameters, Parts};
 use super::super::shape::{ArgumentsReader, Written};
 use super::super::unquoted::BareValue;
 use super::super::{Ended, Mended};
 use super::{MAX_DEPTH, Style, write};
 use crate::json;
 use crate::limits::HOLD_LIMIT;
+use crate::schema::{Kinds, Parameters, Parts};
 use chatcodec_vocab::TokenId;
 
 /// What the value between two tags is.

@@ -12,9 +12,9 @@ use std::fmt::Write as _;
 
 use self::ending::{Ending, Inside, Verdict};
 use super::unquoted;
-use super::values::{JSON, Words};
 use crate::json::{self, Normalise};
 use crate::limits::HOLD_LIMIT;
+use crate::schema::values::{JSON, Words};
 
 /// Deeper values are passed on unchanged, and the call is not complete.
 const MAX_DEPTH: usize = 512;
@@ -665,7 +665,7 @@ impl PairScanner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::values::PYTHON;
+    use crate::schema::values::PYTHON;
     use proptest::prelude::*;
 
     fn read(text: &str, cuts: usize) -> (String, bool) {

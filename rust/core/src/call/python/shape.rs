@@ -7,15 +7,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{PairScanner, is_identifier, respace, respace_only, write};
-use crate::call::schema::Parameters;
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
-use crate::call::values::{JSON, Keys, PYTHON, Values, Words};
 use crate::call::{CallTags, Ended, Prefix};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::json;
 use crate::path::Path;
 use crate::pattern::Piece;
+use crate::schema::Parameters;
+use crate::schema::values::{JSON, Keys, PYTHON, Values, Words};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
 /// The bracket that closes a call; the reader of arguments consumes it.

@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use super::CallTags;
 use super::python::{respace, respace_only, string_length};
-use super::schema::Parameters;
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
-use super::values::{JSON, Keys, Values};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::json;
 use crate::limits::HOLD_LIMIT;
 use crate::path::Path;
 use crate::pattern::Piece;
+use crate::schema::Parameters;
+use crate::schema::values::{JSON, Keys, Values};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 use reader::Reader;
 

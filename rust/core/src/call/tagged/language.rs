@@ -6,14 +6,14 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::{KindWords, Stretch, Tag, TaggedStyle};
-use crate::call::schema::{Kinds, kinds_of};
-use crate::call::strings::{self, Style};
-use crate::call::values::{
-    self, JSON, LIKE_JSON, Members, Values, members, restricted, restricting,
-};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules, escape_regex, shortest};
 use crate::path::Path;
+use crate::schema::strings::{self, Style};
+use crate::schema::values::{
+    self, JSON, LIKE_JSON, Members, Values, members, restricted, restricting,
+};
+use crate::schema::{Kinds, kinds_of};
 
 /// The language of the arguments that follow a schema, which is at `path`.
 ///

@@ -16,10 +16,10 @@ mod wrap;
 
 use super::Written;
 use super::python::respace;
-use super::schema::Kinds;
 use super::unquoted::BareValue;
-use super::values::{JSON, Words};
 use crate::json::{self, Lexer};
+use crate::schema::Kinds;
+use crate::schema::values::{JSON, Words};
 use chatcodec_vocab::{TokenId, Vocab};
 use escapes::Escapes;
 use scanner::Place;

@@ -9,10 +9,10 @@ use super::value::Found;
 use super::wrap::PairValue;
 use super::{SPACES, Tag, TaggedStyle, typed_value, write_key};
 use crate::call::json_arguments::RawScanner;
-use crate::call::schema::Kinds;
 use crate::call::{Ended, Mended};
 use crate::json;
 use crate::limits::HOLD_LIMIT;
+use crate::schema::Kinds;
 use chatcodec_vocab::TokenId;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

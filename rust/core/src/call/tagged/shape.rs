@@ -12,15 +12,15 @@ use super::{
     read_as, write,
 };
 use crate::call::json_arguments::RawScanner;
-use crate::call::schema::{Kinds, Parameters};
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
-use crate::call::values::{JSON, PYTHON, Words};
 use crate::call::{CallTags, Ended, Mended};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::limits::MAX_SUFFIX_BYTES;
 use crate::path::Path;
 use crate::pattern::{self, Piece, is_white};
+use crate::schema::values::{JSON, PYTHON, Words};
+use crate::schema::{Kinds, Parameters};
 use crate::word::{is_word, is_word_byte};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 

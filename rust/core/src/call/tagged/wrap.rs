@@ -7,9 +7,9 @@
 
 use super::SPACES;
 use crate::call::Mended;
-use crate::call::schema::Kinds;
 use crate::call::unquoted::BareValue;
 use crate::limits::HOLD_LIMIT;
+use crate::schema::Kinds;
 
 /// Maximum amount of white space after the text that closes a wrap.
 const MAX_SPACES: usize = 64;

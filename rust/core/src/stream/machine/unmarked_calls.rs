@@ -9,12 +9,13 @@ use super::text::{Line, TextState};
 use super::uncertain::{PossibleCall, Uncertain};
 use super::{Piece, Place, Reader, Turn, Within};
 use crate::bound::Bound;
-use crate::call::{CallScanner, Mended, Opener, ToolTypes, Verdict};
+use crate::call::{CallScanner, Mended, Opener, Verdict};
 use crate::event::ActionKind;
 use crate::format::BareCalls;
 use crate::format::unmarked_calls::{FENCE, separator};
 use crate::json;
 use crate::limits::HOLD_LIMIT;
+use crate::schema::ToolTypes;
 use crate::stream::header::{Held, HeldItem, Position};
 use crate::stream::spelled::Spelled;
 

@@ -10,7 +10,7 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use serde_json::{Map, Value};
 
 /// Keywords that restrict strings.
-pub(super) const KEYWORDS: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
+pub(crate) const KEYWORDS: [&str; 4] = ["pattern", "format", "minLength", "maxLength"];
 
 /// A string of JSON. Half of a surrogate pair is no text.
 const STRING: &str = r#""([^"\\\x00-\x1f\x7f]|\\(["/\\bfnrt]|u([0-9a-cefA-CEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})))*""#;
@@ -24,7 +24,7 @@ const MAX_LENGTH: u64 = 100_000;
 
 /// How a string is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// In quotes, with escapes.
     Json,
     /// As it is.
@@ -32,7 +32,7 @@ pub(super) enum Style {
 }
 
 /// A string that nothing restricts.
-pub(super) fn any(style: Style) -> String {
+pub(crate) fn any(style: Style) -> String {
     match style {
         Style::Json => STRING.to_owned(),
         Style::Bare => ".*".to_owned(),
@@ -43,7 +43,7 @@ pub(super) fn any(style: Style) -> String {
 ///
 /// # Errors
 /// The keyword that cannot be followed, and why.
-pub(super) fn restricted(
+pub(crate) fn restricted(
     style: Style,
     keys: &Map<String, Value>,
 ) -> Result<(String, Vec<String>), (&'static str, String)> {
@@ -126,7 +126,7 @@ impl Style {
 ///
 /// # Errors
 /// Why it cannot.
-pub(super) fn check_pattern(pattern: &str) -> Result<(), String> {
+pub(crate) fn check_pattern(pattern: &str) -> Result<(), String> {
     searched(pattern, Style::Bare).map(drop)
 }
 

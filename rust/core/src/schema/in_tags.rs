@@ -1,15 +1,14 @@
 //! The language of nested tags: objects and lists are tags, strings are bare, other values are JSON.
 //!
-//! A closing tag repeats the key of its opening tag. Where a schema names no keys, a language cannot say so, and the key
-//! of a closing tag is free: a reader closes the innermost value there.
+//! `<days>5</days><places><item>Rome</item></places>` is `{"days": 5, "places": ["Rome"]}`. A closing tag repeats the key
+//! of its opening tag. Where a schema names no keys, a language cannot say so, and the key of a closing tag is free: a
+//! reader closes the innermost value there.
 
 use serde_json::{Map, Value};
 
-use super::super::schema::Kinds;
-use super::super::strings::{KEYWORDS, Style as TextStyle};
-use super::super::unquoted::BareValue;
-use super::super::values::{InTags, LIKE_JSON, ListOf, Members, Values, members, restricted};
-use super::Style;
+use super::Kinds;
+use super::strings::{KEYWORDS, Style as TextStyle};
+use super::values::{LIKE_JSON, ListOf, Members, Values, members, restricted};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, escape_regex};
 use crate::path::Path;
@@ -18,29 +17,50 @@ use chatcodec_vocab::TokenId;
 /// Keys that no schema names.
 const KEY: &str = "[A-Za-z_][A-Za-z0-9_]{0,63}";
 
-impl Style {
+/// The tags of members and items: a token, the key, and a text.
+pub(crate) struct Elements<'a> {
+    pub(crate) open: TokenId,
+    pub(crate) open_end: &'a str,
+    pub(crate) close: TokenId,
+    pub(crate) close_end: &'a str,
+    /// The key of the items of lists.
+    pub(crate) item: &'a str,
+    /// Whether a tag can hold a key.
+    pub(crate) is_key: &'a dyn Fn(&str) -> bool,
+    /// Whether a text is read as a string where these kinds are allowed.
+    pub(crate) is_string: &'a dyn Fn(&str, Kinds) -> bool,
+}
+
+/// The form of values in nested tags.
+#[derive(Clone, Copy)]
+pub(crate) struct InTags<'a> {
+    pub(crate) elements: &'a Elements<'a>,
+    /// The kinds of the value that is described.
+    pub(crate) kinds: Kinds,
+}
+
+impl Elements<'_> {
     /// A value between the tags of a key.
     fn element(&self, key: &Expression, value: Expression) -> Expression {
-        let token = |ids: &[TokenId]| Expression::Ids(ids.iter().take(1).copied().collect());
         Expression::sequence([
-            token(&self.open),
+            Expression::Ids(vec![self.open]),
             key.clone(),
-            Expression::literal(&*self.open_end),
+            Expression::literal(self.open_end),
             value,
-            token(&self.close),
+            Expression::Ids(vec![self.close]),
             key.clone(),
-            Expression::literal(&*self.close_end),
+            Expression::literal(self.close_end),
         ])
     }
 
     /// An item of a list.
     fn item(&self, value: Expression) -> Expression {
-        self.element(&Expression::literal(&*self.item), value)
+        self.element(&Expression::literal(self.item), value)
     }
 
     /// Any key; `except_items`: but that of items.
     fn any_key(&self, except_items: bool) -> Expression {
-        let except = except_items.then(|| escape_regex(&self.item)).into_iter().collect();
+        let except = except_items.then(|| escape_regex(self.item)).into_iter().collect();
         Expression::part(Part::Regex { regex: KEY.to_owned(), also: Vec::new(), except })
     }
 }
@@ -53,11 +73,7 @@ impl InTags<'_> {
     }
 
     /// A string without quotes.
-    pub(in super::super) fn string(
-        &self,
-        keys: &Map<String, Value>,
-        path: Path<'_>,
-    ) -> Result<Expression> {
+    pub(super) fn string(&self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
         let except = self.except();
         if !KEYWORDS.iter().any(|keyword| keys.contains_key(*keyword)) {
             return Ok(Expression::part(Part::Any { except }));
@@ -67,22 +83,22 @@ impl InTags<'_> {
     }
 
     /// Any value, where `value` is one.
-    pub(in super::super) fn any(&self, value: &Expression) -> Expression {
+    pub(super) fn any(&self, value: &Expression) -> Expression {
         let some = |element| Expression::Repeat(Box::new(element), 1, None);
         Expression::choice([
             Expression::part(Part::Any { except: Vec::new() }),
-            some(self.style.element(&self.style.any_key(true), value.clone())),
-            some(self.style.item(value.clone())),
+            some(self.elements.element(&self.elements.any_key(true), value.clone())),
+            some(self.elements.item(value.clone())),
         ])
     }
 
     /// A value that a schema lists.
-    pub(in super::super) fn listed(&self, value: &Value, path: Path<'_>) -> Result<Expression> {
+    pub(super) fn listed(&self, value: &Value, path: Path<'_>) -> Result<Expression> {
         let problem = match value {
             Value::Array(_) | Value::Object(_) => {
                 "lists an object or a list, which cannot be followed in tags"
             }
-            Value::String(text) if !self.is_string(text) => {
+            Value::String(text) if !(self.elements.is_string)(text, self.kinds) => {
                 "lists a text that reads as another value between tags"
             }
             Value::String(text) => return Ok(Expression::literal(&**text)),
@@ -92,15 +108,6 @@ impl InTags<'_> {
             format!("{problem}, expected other values; `strict=False` takes any arguments");
         Err(Error::message(path, problem))
     }
-
-    /// Whether a text is read as a string.
-    fn is_string(&self, text: &str) -> bool {
-        let mut out = String::new();
-        let mut reader = BareValue::new(self.kinds.of_text(), &mut out);
-        reader.push(text, &mut out);
-        reader.end(&mut out);
-        out.starts_with('"')
-    }
 }
 
 impl Values<'_> {
@@ -108,15 +115,15 @@ impl Values<'_> {
     ///
     /// # Errors
     /// A keyword of the schema that cannot be followed, or a key that is not allowed.
-    pub(super) fn arguments_in_tags(mut self, path: Path<'_>) -> Result<Expression> {
+    pub(crate) fn arguments_in_tags(mut self, path: Path<'_>) -> Result<Expression> {
         let keys = self.arguments(path)?;
         self.object(&keys, path)
     }
 
     /// An object: its members in the order of the schema.
-    pub(in super::super) fn object_in_tags(
+    pub(super) fn object_in_tags(
         &mut self,
-        InTags { style, kinds }: InTags<'_>,
+        InTags { elements, kinds }: InTags<'_>,
         keys: &Map<String, Value>,
         path: Path<'_>,
     ) -> Result<Expression> {
@@ -124,20 +131,20 @@ impl Values<'_> {
         match members(keys, path)? {
             Members::Any(schema) => {
                 let value = self.value_within(schema, path.key("additionalProperties"))?;
-                let element = style.element(&style.any_key(may_be_list), value);
+                let element = elements.element(&elements.any_key(may_be_list), value);
                 Ok(Expression::Repeat(Box::new(element), 0, None))
             }
             Members::Named(named) => {
                 let properties = path.key("properties");
                 let mut all = Vec::new();
                 for (name, part, is_required) in named {
-                    if style.check_key(name).is_err() || may_be_list && name == style.item {
+                    if !(elements.is_key)(name) || may_be_list && name == elements.item {
                         let problem =
                             "is the name of a property that no tag can hold, expected another";
                         return Err(Error::message(properties.key(name), problem));
                     }
                     let value = self.value_within(part, properties.key(name))?;
-                    let element = style.element(&Expression::literal(name), value);
+                    let element = elements.element(&Expression::literal(name), value);
                     all.push(if is_required { element } else { element.optional() });
                 }
                 Ok(Expression::sequence(all))
@@ -146,9 +153,9 @@ impl Values<'_> {
     }
 
     /// A list: its items.
-    pub(in super::super) fn array_in_tags(
+    pub(super) fn array_in_tags(
         &mut self,
-        InTags { style, kinds }: InTags<'_>,
+        InTags { elements, kinds }: InTags<'_>,
         keys: &Map<String, Value>,
         path: Path<'_>,
     ) -> Result<Expression> {
@@ -160,14 +167,14 @@ impl Values<'_> {
         let count = first.len() as u32;
         let mut inner = match others {
             Some(others) => Expression::Repeat(
-                Box::new(style.item(others)),
+                Box::new(elements.item(others)),
                 least.saturating_sub(count),
                 most.map(|most| most.saturating_sub(count)),
             ),
             None => Expression::EMPTY,
         };
         for (at, item) in first.into_iter().enumerate().rev() {
-            inner = Expression::sequence([style.item(item), self.rules.share(inner)]);
+            inner = Expression::sequence([elements.item(item), self.rules.share(inner)]);
             if least as usize <= at {
                 inner = inner.optional();
             }

@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::call::values::are_apart;
 use crate::error::{Error, Result};
 use crate::message::Node;
 use crate::path::Path;
+use crate::schema::values::are_apart;
 
 /// What the value of a keyword has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -361,7 +361,7 @@ fn parameters(whole: &Value) -> Parameters {
 }
 
 /// The kinds that a part of a schema allows.
-pub(super) fn kinds_of(part: &Value, schema: &Value) -> Kinds {
+pub(crate) fn kinds_of(part: &Value, schema: &Value) -> Kinds {
     kinds(part, schema, &mut { MAX_STEPS })
 }
 

@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 use hashbrown::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
-use super::nested::Style as TagStyle;
+use super::in_tags::{Elements, InTags};
 use super::numbers::{NUMBER, numbers};
-use super::schema::{Kinds, kinds_of};
 use super::strings::{self, Style};
+use super::{Kinds, kinds_of};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules};
 use crate::json::quote_into;
@@ -86,7 +86,7 @@ const OF_TYPES: [(&str, &[&str]); 4] = [
 ];
 
 /// Texts that a reader takes as a value other than a string, where a value may be either.
-pub(super) const LIKE_JSON: [&str; 2] =
+pub(crate) const LIKE_JSON: [&str; 2] =
     [r#"\s*[\[{"'0-9+.-].*"#, r"\s*(?i:true|false|null|none|nil|nan|infinity|inf)\s*"];
 
 /// Parts of a schema that are followed, each as often as something refers to it.
@@ -108,23 +108,15 @@ struct Bare<'a> {
     keys: &'a Keys<'a>,
 }
 
-/// The form of values in nested tags.
-#[derive(Clone, Copy)]
-pub(super) struct InTags<'a> {
-    pub(super) style: &'a TagStyle,
-    /// The kinds of the value that is described.
-    pub(super) kinds: Kinds,
-}
-
 /// Builds the languages of values.
 pub(crate) struct Values<'a> {
     root: &'a Value,
-    pub(super) rules: &'a mut Rules,
+    pub(crate) rules: &'a mut Rules,
     words: Words,
     /// Without, objects and strings are those of JSON.
     bare: Option<Bare<'a>>,
     /// The tags that objects and lists are made of, beside strings without quotes.
-    pub(super) tags: Option<InTags<'a>>,
+    pub(crate) tags: Option<InTags<'a>>,
     /// Regular expressions that no string may match.
     except: Vec<String>,
     /// The rules of references.
@@ -136,11 +128,11 @@ pub(crate) struct Values<'a> {
 }
 
 /// The items of a list: how many, the first ones, and those after them.
-pub(super) struct ListOf {
-    pub(super) least: u32,
-    pub(super) most: Option<u32>,
-    pub(super) first: Vec<Expression>,
-    pub(super) others: Option<Expression>,
+pub(crate) struct ListOf {
+    pub(crate) least: u32,
+    pub(crate) most: Option<u32>,
+    pub(crate) first: Vec<Expression>,
+    pub(crate) others: Option<Expression>,
 }
 
 /// A member of an object: name, schema, and whether it is required.
@@ -167,8 +159,8 @@ impl<'a> Values<'a> {
     }
 
     /// The same with objects and lists in nested tags, and strings without quotes.
-    pub(super) fn with_tags(self, style: &'a TagStyle) -> Self {
-        let tags = InTags { style, kinds: Kinds::OBJECT };
+    pub(crate) fn with_tags(self, elements: &'a Elements<'a>) -> Self {
+        let tags = InTags { elements, kinds: Kinds::OBJECT };
         Self { tags: Some(tags), ..self }
     }
 
@@ -306,7 +298,7 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// A keyword that several of them have, with values that are not one.
-    pub(super) fn flat<'k>(
+    pub(crate) fn flat<'k>(
         &mut self,
         keys: &'k Map<String, Value>,
         path: Path<'_>,
@@ -440,7 +432,7 @@ impl<'a> Values<'a> {
     }
 
     /// The items of a list.
-    pub(super) fn list_of(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<ListOf> {
+    pub(crate) fn list_of(&mut self, keys: &Map<String, Value>, path: Path<'_>) -> Result<ListOf> {
         let count = |key: &'static str| match keys.get(key).map(Value::as_u64) {
             None => Ok(None),
             Some(Some(count)) if count <= MAX_ITEMS => Ok(Some(count as u32)),
@@ -476,7 +468,7 @@ impl<'a> Values<'a> {
     }
 
     /// A member of an object, or an item of a list.
-    pub(super) fn value_within(&mut self, schema: &Value, path: Path<'_>) -> Result<Expression> {
+    pub(crate) fn value_within(&mut self, schema: &Value, path: Path<'_>) -> Result<Expression> {
         let kinds = kinds_of(schema, self.root);
         let outer = self.tags.as_mut().map(|tags| std::mem::replace(&mut tags.kinds, kinds));
         let value = self.value(schema, path);
@@ -524,7 +516,7 @@ impl<'a> Values<'a> {
         Ok(Expression::sequence([Expression::literal("["), inner, Expression::literal("]")]))
     }
 
-    pub(super) fn object(
+    pub(crate) fn object(
         &mut self,
         keys: &Map<String, Value>,
         path: Path<'_>,
@@ -802,7 +794,7 @@ fn quoted(quote: TokenId, text: Expression) -> Expression {
 }
 
 /// What the keywords of a schema leave of the strings.
-pub(super) fn restricted(
+pub(crate) fn restricted(
     style: Style,
     keys: &Map<String, Value>,
     path: Path<'_>,
@@ -840,7 +832,7 @@ pub(crate) fn are_apart(one: &Value, other: &Value, root: &Value) -> bool {
 
 /// A schema, or the one that it refers to.
 /// Whether a schema admits a value that is no number, string, object or list, by the keywords that say so.
-pub(super) fn admits(schema: &Value, value: &Value, root: &Value) -> bool {
+pub(crate) fn admits(schema: &Value, value: &Value, root: &Value) -> bool {
     admits_within(schema, value, root, MAX_ADMITS)
 }
 
@@ -883,7 +875,7 @@ pub(crate) fn wrong_pattern(pattern: &str) -> Option<String> {
 }
 
 /// The keywords of a schema that restrict a value.
-pub(super) fn restricting(keys: &Map<String, Value>) -> impl Iterator<Item = &str> {
+pub(crate) fn restricting(keys: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let known = |key: &&str| FOLLOWED.contains(key) || UNKNOWN.contains(key);
     keys.keys().map(String::as_str).filter(known)
 }
@@ -1020,7 +1012,7 @@ fn begins_with(
 }
 
 /// Checks that a schema has no keyword that cannot be followed.
-pub(super) fn check(keys: &Map<String, Value>, path: Path<'_>) -> Result<()> {
+pub(crate) fn check(keys: &Map<String, Value>, path: Path<'_>) -> Result<()> {
     let found = keys.iter().find(|(keyword, value)| {
         UNKNOWN.contains(&&***keyword)
             && (*keyword != "uniqueItems" || **value != Value::Bool(false))
