@@ -64,6 +64,7 @@ impl Spec {
             also: &also,
             prompt: &prompt,
             stop: &stop,
+            end: &end,
             work,
         };
         let reads = Reads::new(&table)?;

@@ -31,6 +31,8 @@ pub(super) struct Table<'a> {
     pub(super) also: &'a AlsoSpec,
     pub(super) prompt: &'a [Piece],
     pub(super) stop: &'a [String],
+    /// What ends a conversation.
+    pub(super) end: &'a [Piece],
     pub(super) work: &'a Work,
 }
 
@@ -299,7 +301,8 @@ fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     Ok(())
 }
 
-/// Checks the text of a turn that declares tools: its control tokens do not open or close a turn.
+/// Checks the text of a turn of the format's own: its control tokens do not open or close a turn, and do not end a
+/// conversation, which a reader would take for a token of that text.
 pub(super) fn check_inside(
     key: &str,
     inside: &[Piece],
@@ -321,7 +324,9 @@ pub(super) fn check_inside(
         let names = walk(&row.pieces).filter_map(control_names).flatten();
         names.filter(|name| is_taken(&row.key, name)).map(std::slice::from_ref)
     });
-    let taken: HashSet<&str> = of_rows.flatten().chain(table.stop).map(String::as_str).collect();
+    let of_end = walk(table.end).filter_map(control_names).flatten();
+    let taken: HashSet<&str> =
+        of_rows.flatten().chain(table.stop).chain(of_end).map(String::as_str).collect();
     if walk(inside).any(|piece| matches!(piece, Piece::Cut | Piece::Space)) {
         return wrong(
             key,
@@ -331,7 +336,7 @@ pub(super) fn check_inside(
     for names in walk(inside).filter_map(control_names) {
         if let Some(name) = names.iter().find(|name| taken.contains(name.as_str())) {
             let problem = format!(
-                "has `{{{name}}}` in its text, expected no token that opens or closes a turn there"
+                "has `{{{name}}}` in its text, expected no token that opens or closes a turn, or ends a conversation"
             );
             return wrong(key, problem);
         }
