@@ -1,4 +1,4 @@
-"""Writes the tables of formats into docs/models.md and docs/formats.md, from the format files.
+"""Writes the tables of formats into docs/models.md, from the format files.
 
 `python scripts/tables.py` writes them, `--check` fails where they are not up to date.
 """
@@ -158,7 +158,7 @@ def main() -> int:
     stale = []
     for path, name, content in [
         (ROOT / "docs" / "models.md", "formats", formats_table()),
-        (ROOT / "docs" / "formats.md", "losses", losses_table()),
+        (ROOT / "docs" / "models.md", "losses", losses_table()),
     ]:
         text = path.read_text(encoding="utf-8")
         new = updated(text, name, content)

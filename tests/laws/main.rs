@@ -37,3 +37,4 @@ mod template_shape;
 mod threads;
 mod tool_types;
 mod unsupported;
+mod witness;

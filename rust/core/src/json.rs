@@ -27,6 +27,11 @@ pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r'])
 }
 
+/// `text` without the JSON white space at its end.
+fn trim_end(text: &str) -> &str {
+    text.trim_end_matches([' ', '\t', '\n', '\r'])
+}
+
 /// Whether `text` is exactly one JSON value, with nothing around it.
 pub(crate) fn is_value(text: &str) -> bool {
     check_value(text).is_ok()

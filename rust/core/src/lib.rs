@@ -73,6 +73,7 @@ mod extend;
 mod fit;
 mod pool;
 mod recognise;
+mod witness;
 
 mod reader;
 
@@ -113,3 +114,4 @@ pub use schema::ToolTypes;
 pub use span::{Source, SourceField};
 pub use stream::{MarkerPolicy, Plain, Stream};
 pub use template::{Clock, RenderOptions, RenderedTemplate, Template, TemplateRun};
+pub use witness::Witness;

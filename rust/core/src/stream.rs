@@ -16,6 +16,7 @@ mod spelled;
 mod tags;
 mod value;
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -422,6 +423,13 @@ impl Stream {
         if let Some(response) = &mut self.response {
             response.typed(types);
         }
+        self
+    }
+
+    /// Sets how many steps the stream takes; it reads nothing after them. For formats that no proof stands behind.
+    #[must_use]
+    pub(crate) fn with_fuel(mut self, steps: u32) -> Self {
+        self.state.machine.fuel = NonZeroU32::new(steps.saturating_add(1));
         self
     }
 

@@ -1,14 +1,16 @@
 //! `Format`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use chatcodec::{Format as CoreFormat, place};
+use chatcodec::{Format as CoreFormat, Witness as CoreWitness, place};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyString, PyTuple};
 
 use crate::away::away;
 use crate::errors::{FormatError, raise};
 use crate::files;
+use crate::vocab::Vocab;
+use crate::witness::Witness;
 
 /// A chat format: one TOML file, read and checked. Frozen.
 #[pyclass(module = "chatcodec._core", frozen)]
@@ -45,16 +47,35 @@ impl Format {
     fn load(py: Python<'_>, path: PathBuf, variant: Option<String>) -> PyResult<Self> {
         let name = path.display().to_string();
         away(py, move || {
-            let bytes = files::read(&path, CoreFormat::MAX_FILE_BYTES as u64)
-                .map_err(|failure| failure.of_format(&path))?;
-            let text = String::from_utf8(bytes).map_err(|_| {
-                let name = place(&name).into_owned();
-                let message = format!("format `{name}`: is not UTF-8");
-                FormatError::new_err((message, name, String::new()))
-            })?;
+            let text = read(&path)?;
             CoreFormat::parse_variant(&name, &text, variant.as_deref()).map_err(raise)
         })?
         .map(Self::new)
+    }
+
+    /// Looks for a conversation that a format file, which `load` refuses, would read as another one: what
+    /// the refusal is about. `vocab` has the file's control tokens. The search tries some thousand
+    /// conversations, always the same ones. None: none was found, or the file loads.
+    ///
+    /// Raises `FormatError` for a file that is refused for more than what could be read in two ways,
+    /// `VocabError` for a vocabulary that lacks its tokens, and what `load` raises for a path.
+    #[staticmethod]
+    #[pyo3(signature = (path: "str | PathLike[str]", vocab, *, variant: "str | None" = None))]
+    fn witness(
+        py: Python<'_>,
+        path: PathBuf,
+        vocab: &Vocab,
+        variant: Option<String>,
+    ) -> PyResult<Option<Witness>> {
+        let (name, vocab) = (path.display().to_string(), vocab.inner().clone());
+        away(py, move || {
+            let text = read(&path)?;
+            if CoreFormat::parse_variant(&name, &text, variant.as_deref()).is_ok() {
+                return Ok(None);
+            }
+            CoreWitness::of(&name, &text, variant.as_deref(), &vocab).map_err(raise)
+        })?
+        .map(|found| found.map(Witness::new))
     }
 
     /// A built-in format by name, or a variant of one after a colon: `"deepseek:v3"`. Raises
@@ -139,6 +160,17 @@ impl Format {
     fn _restore(name: &str, text: &str, variant: Option<&str>) -> PyResult<Self> {
         CoreFormat::parse_variant(name, text, variant).map(Self::new).map_err(raise)
     }
+}
+
+/// The text of a format file.
+fn read(path: &Path) -> PyResult<String> {
+    let bytes = files::read(path, CoreFormat::MAX_FILE_BYTES as u64)
+        .map_err(|failure| failure.of_format(path))?;
+    String::from_utf8(bytes).map_err(|_| {
+        let name = place(&path.display().to_string()).into_owned();
+        let message = format!("format `{name}`: is not UTF-8");
+        FormatError::new_err((message, name, String::new()))
+    })
 }
 
 /// Sentences or names.

@@ -39,6 +39,7 @@ mod typed;
 mod types;
 mod vocab;
 mod vocab_files;
+mod witness;
 mod words;
 
 use pyo3::prelude::*;
@@ -89,6 +90,8 @@ mod _core {
     use super::types::ToolTypes;
     #[pymodule_export]
     use super::vocab::Vocab;
+    #[pymodule_export]
+    use super::witness::Witness;
 
     /// The version of the package.
     #[pymodule_export]

@@ -1,5 +1,11 @@
 //! An unquoted value, `5` or `five`, as JSON.
 //!
+//! ```text
+//! 5       a number, where the schema allows one; the string "5", where it allows strings alone
+//! five    the string "five"
+//! True    true, where the schema allows a boolean and no string; mended
+//! ```
+//!
 //! The schema of the tool says which kinds of JSON a value may be. Text that is JSON of another allowed kind than a
 //! string is that JSON; any other text is a string. A string is emitted piece by piece where only strings are
 //! allowed, and otherwise as soon as the value can be nothing else. An array or object of more than [`HOLD_LIMIT`]

@@ -15,10 +15,10 @@ use super::table::{self, Reads, Table};
 use super::tools::Declaration;
 use super::work::Work;
 use super::{
-    CallBodySpec, CallSpec, FixedTurn, Guarantee, IdForm, ListForm, ListSpec, RowSpec, RowUse,
-    Spec, ToolsSpec, WithoutSystem, after_tool, also, between, calls, last, media, preamble,
-    prompt, reasoning, results, rules, split_turns, tags, text_markers, text_rows, tools_end,
-    unmarked_calls, without_system,
+    CallBodySpec, CallSpec, FixedTurn, Guarantee, IdForm, ListForm, ListSpec, Proof, RowSpec,
+    RowUse, Spec, ToolsSpec, WithoutSystem, after_tool, also, between, calls, last, media,
+    preamble, prompt, reasoning, results, rules, split_turns, tags, text_markers, text_rows,
+    tools_end, unmarked_calls, without_system,
 };
 use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
@@ -34,7 +34,8 @@ const MAX_NAMES: usize = 64;
 pub(super) const MAX_SPELLING_BYTES: usize = 1024;
 
 impl Spec {
-    pub(super) fn new(text: &Arc<str>, file: File, work: &Work) -> Checked<Self> {
+    /// Reads a file whose keys are known. With a proof, what the file writes can be read in one way only.
+    pub(super) fn new(text: &Arc<str>, file: File, work: &Work, proof: Proof) -> Checked<Self> {
         let patterns = Patterns::new(&file.control, &file.text, tags::tags(&file.tag)?, work)?;
         check_lists(&file)?;
         let folds_system = file.losses.contains(&Loss::System);
@@ -53,42 +54,9 @@ impl Spec {
         let also = also::also(&file, &patterns, list.as_ref())?;
         let media = media::media(&file.media, &patterns, &patterns.used(), file.guarantee)?;
         check_whole(&file, &patterns, &rows, &calls, list.as_ref())?;
-        let table = Table {
-            guarantee: file.guarantee,
-            order: file.order,
-            system: file.place.system,
-            folds_system,
-            rows: &rows,
-            calls: &calls,
-            list: list.as_ref(),
-            also: &also,
-            prompt: &prompt,
-            stop: &stop,
-            end: &end,
-            work,
-        };
-        let reads = Reads::new(&table)?;
-        table::check(&table, &reads)?;
-        table::check_default(&table, file.default_system.as_deref())?;
-        after_tool::check(&table, &reads, results.as_ref())?;
-        prompt::check(&table, &thinking)?;
-        table::check_inside("turn.begin", preamble::inside(begin_turn.as_ref()), &table, &reads)?;
-        check_around(&table, &reads, tools.as_ref(), without_system.as_ref(), [&begin, &end])?;
-        let beside = between::Beside {
-            tools: tools.as_ref(),
-            results: results.as_ref(),
-            begin: begin_turn.as_ref().map(|turn| &turn.pieces[..]),
-            without_system: without_system.as_ref(),
-            end: &end,
-        };
-        between::check(&table, &beside)?;
-        patterns.check_after_turns()?;
-        if let Some(results) = results.as_ref().filter(|results| results.folded.is_none()) {
-            table::check_frame("results.between", &results.between, &reads)?;
-            table::check_frame("results.close", &results.close, &reads)?;
-        }
+        let default_system = file.default_system.clone();
         let of_use = |is_needed| patterns.of_use(&needed, is_needed);
-        Ok(Self {
+        let spec = Self {
             text: text.clone(),
             variant: None,
             name: file.name,
@@ -134,8 +102,53 @@ impl Spec {
             control: of_use(true),
             optional: of_use(false),
             text_markers: patterns.text().to_vec(),
-            tags: patterns.tags,
-        })
+            tags: patterns.tags.clone(),
+        };
+        if proof == Proof::Whole {
+            spec.prove(&patterns, default_system.as_deref(), work)?;
+        }
+        Ok(spec)
+    }
+
+    /// Checks that what the rows and the patterns beside them write can be read in one way only.
+    fn prove(&self, patterns: &Patterns, default_system: Option<&str>, work: &Work) -> Checked<()> {
+        let table = Table {
+            guarantee: self.guarantee,
+            order: self.order,
+            system: self.system_place,
+            folds_system: self.folds_system,
+            rows: &self.rows,
+            calls: &self.calls,
+            list: self.list.as_ref(),
+            also: &self.also,
+            prompt: &self.generation_prompt,
+            stop: &self.stop,
+            end: &self.end,
+            work,
+        };
+        let reads = Reads::new(&table)?;
+        table::check(&table, &reads)?;
+        table::check_default(&table, default_system)?;
+        after_tool::check(&table, &reads, self.results.as_ref())?;
+        prompt::check(&table, &self.thinking)?;
+        let begin_turn = self.begin_turn.as_ref();
+        table::check_inside("turn.begin", preamble::inside(begin_turn), &table, &reads)?;
+        let (tools, without_system) = (self.tools.as_ref(), self.without_system.as_ref());
+        check_around(&table, &reads, tools, without_system, [&self.begin, &self.end])?;
+        let beside = between::Beside {
+            tools,
+            results: self.results.as_ref(),
+            begin: begin_turn.map(|turn| &turn.pieces[..]),
+            without_system,
+            end: &self.end,
+        };
+        between::check(&table, &beside)?;
+        patterns.check_after_turns()?;
+        if let Some(results) = self.results.as_ref().filter(|results| results.folded.is_none()) {
+            table::check_frame("results.between", &results.between, &reads)?;
+            table::check_frame("results.close", &results.close, &reads)?;
+        }
+        Ok(())
     }
 }
 

@@ -93,6 +93,13 @@ static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
 static READ: LazyLock<Vec<OnceLock<Format>>> =
     LazyLock::new(|| NAMES.iter().map(|_| OnceLock::new()).collect());
 
+/// Whether the loader proves that what a file writes can be read in one way only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    Whole,
+    None,
+}
+
 /// The kind of delimiter between turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -337,6 +344,18 @@ impl Format {
     /// # Errors
     /// [`Error::Format`] with the key and what was expected.
     pub fn parse_variant(file: &str, text: &str, variant: Option<&str>) -> Result<Self> {
+        Self::read(file, text, variant, Proof::Whole)
+    }
+
+    /// Reads a format file without the proof that what it writes can be read in one way only.
+    ///
+    /// # Errors
+    /// [`Error::Format`] for a file that is no format even so.
+    pub(crate) fn unproved(file: &str, text: &str, variant: Option<&str>) -> Result<Self> {
+        Self::read(file, text, variant, Proof::None)
+    }
+
+    fn read(file: &str, text: &str, variant: Option<&str>, proof: Proof) -> Result<Self> {
         let error = |key: &str, problem: String| Error::Format {
             file: file.into(),
             key: key.into(),
@@ -351,7 +370,7 @@ impl Format {
         let document = Document::read(text).map_err(wrong)?;
         let (text, work): (Arc<str>, Work) = (text.into(), Work::new());
         let read = |variant: &str| -> std::result::Result<Spec, KeyProblem> {
-            Spec::new(&text, document.variant(variant, &work)?, &work)
+            Spec::new(&text, document.variant(variant, &work)?, &work, proof)
         };
         let spec = if let Some(variant) = variant {
             let mut spec = read(variant).map_err(wrong)?;
@@ -361,7 +380,7 @@ impl Format {
         } else {
             // A variant that does not load is an error of the file.
             let variants = document.names().try_for_each(|variant| read(variant).map(|_| ()));
-            let own = Spec::new(&text, document.file, &work).map_err(wrong)?;
+            let own = Spec::new(&text, document.file, &work, proof).map_err(wrong)?;
             variants.map_err(wrong)?;
             own
         };
@@ -382,7 +401,7 @@ impl Format {
             let mut keys = variant::keys(&self.spec.text, self.variant())?;
             let file = reduce::reduce(&mut keys, missing, calls)
                 .then(|| File::deserialize(toml::Value::Table(keys)).ok());
-            Spec::new(&self.spec.text, file??, &Work::new()).ok()
+            Spec::new(&self.spec.text, file??, &Work::new(), Proof::Whole).ok()
         })?;
         spec.name.clone_from(&self.spec.name);
         spec.variant.clone_from(&self.spec.variant);

@@ -53,7 +53,7 @@ impl Work {
 mod tests {
     use super::{MAX_STEPS, Work};
     use crate::format::variant::Document;
-    use crate::format::{BUILT_IN, Spec};
+    use crate::format::{BUILT_IN, Proof, Spec};
 
     #[test]
     fn real_files_are_little_work() {
@@ -62,9 +62,15 @@ mod tests {
             let document = Document::read(text).ok().expect(name);
             for variant in document.names() {
                 let file = document.variant(variant, &work).ok().expect(name);
-                assert!(Spec::new(&(*text).into(), file, &work).is_ok(), "{name}:{variant}");
+                assert!(
+                    Spec::new(&(*text).into(), file, &work, Proof::Whole).is_ok(),
+                    "{name}:{variant}"
+                );
             }
-            assert!(Spec::new(&(*text).into(), document.file, &work).is_ok(), "{name}");
+            assert!(
+                Spec::new(&(*text).into(), document.file, &work, Proof::Whole).is_ok(),
+                "{name}"
+            );
             let spent = work.spent();
             assert!((1..MAX_STEPS / 20).contains(&spent), "{name}: {spent} steps");
         }

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::{Lexer, State, escape_into, has_lone_surrogate, is_space, trim, unescape};
+use super::{Lexer, State, escape_into, has_lone_surrogate, is_space, trim, trim_end, unescape};
 use crate::limits::HOLD_LIMIT;
 
 /// A longer string is never read as an object.
@@ -96,13 +96,64 @@ impl Mender {
             let taken = end.unwrap_or(text.len());
             return (taken, Cow::Borrowed(&text[..taken]), end.is_some());
         }
-        let mut out = String::with_capacity(text.len());
-        for (at, c) in text.char_indices() {
+        let (taken, said) = self.push_sure(text);
+        if taken == text.len() {
+            return (taken, said, false);
+        }
+        let mut out = said.into_owned();
+        out.reserve(text.len() - taken);
+        for (at, c) in text[taken..].char_indices() {
             if self.has_ended() || !self.char(c, &mut out) {
-                return (at, Cow::Owned(out), true);
+                return (taken + at, Cow::Owned(out), true);
             }
         }
         (text.len(), Cow::Owned(out), self.has_ended())
+    }
+
+    /// Reads JSON around commas in one step: the comma that is held, the text after it, and a comma at the end of the
+    /// text, which is held in its turn. Returns how many bytes were read, and the output.
+    fn push_sure<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
+        let nothing = (0, Cow::Borrowed(""));
+        let is_comma_held = self.held.starts_with(',');
+        if self.mode != Mode::Json
+            || !self.lexer.is_valid()
+            || !self.held.is_empty() && !is_comma_held
+        {
+            return nothing;
+        }
+        let body = trim_end(text).strip_suffix(',').unwrap_or(text);
+        let said = if is_comma_held {
+            // A bracket after a comma takes the comma away.
+            let is_bracket = |text: &str| text.is_empty() || text.starts_with(['}', ']']);
+            if is_bracket(trim(body)) {
+                return nothing;
+            }
+            let said = [&self.held, body].concat();
+            if !self.lexer.push_strictly(said.as_bytes()) {
+                return nothing;
+            }
+            self.held.clear();
+            Cow::Owned(said)
+        } else {
+            if !body.is_empty() && !self.lexer.push_strictly(body.as_bytes()) {
+                return nothing;
+            }
+            Cow::Borrowed(body)
+        };
+        let comma = &text[body.len()..];
+        if !self.is_after_value() || comma.len() > HOLD_LIMIT {
+            return (body.len(), said);
+        }
+        self.held.push_str(comma);
+        (text.len(), said)
+    }
+
+    /// Whether a value within an object or a list has ended, or may end here.
+    fn is_after_value(&self) -> bool {
+        match self.lexer.state {
+            State::Number(number) => number.is_whole() && self.lexer.depth > 0,
+            state => state == State::After,
+        }
     }
 
     /// Takes the input that is held back when the value ends early.
@@ -135,10 +186,6 @@ impl Mender {
     fn json(&mut self, c: char, out: &mut String) -> bool {
         let is_value = matches!(self.lexer.state, State::Value | State::FirstElement);
         let is_key = matches!(self.lexer.state, State::Key | State::FirstKey);
-        let is_after = match self.lexer.state {
-            State::Number(number) => number.is_whole() && self.lexer.depth > 0,
-            state => state == State::After,
-        };
         match (self.lexer.state, c) {
             (State::Value, '"' | '\'') if self.lexer.depth == 0 && self.unquotes => {
                 self.held.push(c);
@@ -155,7 +202,7 @@ impl Mender {
                 self.mode = Mode::Word(which.unwrap_or(0));
             }
             (State::Text, '\\') => self.held.push(c),
-            (_, ',') if is_after => self.held.push(c),
+            (_, ',') if self.is_after_value() => self.held.push(c),
             (State::Text, '\0'..='\x1f') => self.tell_escaped(c, out),
             _ => return self.tell(c, out),
         }

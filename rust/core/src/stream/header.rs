@@ -1,5 +1,10 @@
 //! Which pattern a marker begins: candidates are read side by side, an id or a byte at a time.
 //!
+//! ```text
+//! user\n           fits "{START}user\n{content}", and fits it alone
+//! user name=ada\n  the same row with its guard: the name is "ada"
+//! ```
+//!
 //! A candidate that has reached its text waits, and keeps the position where the text begins. It wins when all
 //! candidates before it in the table have failed.
 //!

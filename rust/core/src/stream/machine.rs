@@ -27,6 +27,7 @@ mod unmarked_calls;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 
 use super::header::HeldItem;
 use super::output::{Emitter, Output};
@@ -274,6 +275,8 @@ pub(super) struct Machine {
     held: Pending,
     /// Role of the last turn.
     last: Option<Role>,
+    /// Steps that are left, and one. The loader proves that reading ends; a format without that proof needs a bound.
+    pub(super) fuel: Option<NonZeroU32>,
     pub(super) settings: Settings,
 }
 
@@ -285,6 +288,7 @@ impl Machine {
             uncertain: None,
             held: Pending::default(),
             last: None,
+            fuel: None,
             settings: Settings {
                 types: None,
                 bare: BareCalls::Text,
@@ -428,6 +432,12 @@ impl<'a> Reader<'a> {
 
     fn drain(&mut self) {
         while let Some(item) = self.queue.pop_front() {
+            if let Some(fuel) = &mut self.machine.fuel {
+                match NonZeroU32::new(fuel.get() - 1) {
+                    Some(left) => *fuel = left,
+                    None => return self.queue.clear(),
+                }
+            }
             let place = std::mem::take(&mut self.machine.place);
             self.machine.place = match self.machine.uncertain.take() {
                 Some(uncertain) => self.uncertain(place, uncertain, item),

@@ -1,4 +1,8 @@
 //! Held text: it may be the pattern's own, or scaffolding.
+//!
+//! ```text
+//! "Hi\n" before the row's "\n</s>"    "Hi" is emitted, "\n" is held back until "</s>" comes or does not
+//! ```
 
 use super::machine::Piece;
 use crate::grammar::{Stop, Suffix};

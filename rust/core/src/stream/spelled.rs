@@ -1,5 +1,10 @@
 //! Control tokens that text spells, found as the text comes.
 //!
+//! ```text
+//! Hi<|im_en    "Hi" is emitted, "<|im_en" is held back
+//! d|>          the token <|im_end|>
+//! ```
+//!
 //! Input: text in pieces of any size. Output: the text, and its spellings as control tokens, leftmost and longest;
 //! the split into pieces does not change them. An end that may become a spelling is held back: less than the
 //! longest spelling. Time: linear in the text.

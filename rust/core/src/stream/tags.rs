@@ -1,6 +1,11 @@
 //! Tags: one control token with text around it, or several with text after the first, read as the one token that the table
 //! has.
 //!
+//! ```text
+//! </ DSML invoke>     the tag CALL_END = "</{DSML}invoke>"
+//! </ DSML x           the text "</", the token DSML, and the text "x"
+//! ```
+//!
 //! Input: text in pieces of any size, and control tokens. Output: the same, with one token in the place of each tag. Text
 //! that may be the beginning of a tag is held back, and so is text after a tag's token, until it decides which tag it is.
 //! If no tag fits, the token is passed on as it is, and the text as text. Of several tags that fit, the

@@ -1,4 +1,9 @@
 //! Text written as a JSON value: a string means its content, any other value means itself.
+//!
+//! ```text
+//! "a\"b"     the content a"b
+//! {"a": 1}   the content {"a": 1}
+//! ```
 
 use crate::json::{self, Lexer};
 

@@ -1,4 +1,10 @@
 //! The call shape without a key of its own: arguments as one JSON value after a header.
+//!
+//! ```text
+//! <|action_start|><|plugin|>f        (or any header that names the call)
+//! {"city": "Rome", "days": 3}        the arguments {"city": "Rome", "days": 3}, byte for byte
+//! {'city': 'Rome', 'days': None,}    the arguments {"city": "Rome", "days": null}, mended
+//! ```
 
 mod scanner;
 

@@ -1,4 +1,9 @@
 //! A call as a JSON object, `{"name": "f", "parameters": {…}}`: its keys, and the scanner that reads it.
+//!
+//! ```text
+//! {"name": "f", "arguments": {"a": 1}}    f, {"a": 1}
+//! {"f": {"a": 1}}                         the same with `arguments = "{name}"`
+//! ```
 
 mod scanner;
 

@@ -1,6 +1,10 @@
 //! The call shape `pair = "{KEY}{key}>{value}{KEY_END}{key}>"` with `list_item = "item"`: a key is the name of two tags,
 //! around a value that is text, the tags of an object's members, or the tags of a list's items.
 //!
+//! ```text
+//! <city>Rome</city><days><item>1</item><item>2</item></days>    {"city": "Rome", "days": [1, 2]}
+//! ```
+//!
 //! Written: one JSON object becomes tags; strings are bare, numbers and booleans are JSON, members that are `null` are
 //! left out. Read, as text comes: the JSON object that the tags mean, with the spaces of `json.dumps`. Tags are control
 //! tokens, so a text may spell any of them. Memory: the names of the open tags, the text of one tag, and the part of a

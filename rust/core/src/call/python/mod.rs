@@ -1,5 +1,10 @@
 //! Arguments of a call in Python, `a="x", b=True`, to and from a JSON object.
 //!
+//! ```text
+//! city="Rome", days=3, at=None)    {"city": "Rome", "days": 3, "at": null}
+//! cmd='sed -n '1p' x')             {"cmd": "sed -n '1p' x"}, mended
+//! ```
+//!
 //! Written: one JSON object becomes keyword arguments. Read, a character at a time: keyword arguments
 //! become the text of a JSON object, spaced as `json.dumps` spaces it. Memory: one word and the nesting.
 

@@ -1,5 +1,9 @@
 //! The call shape `quote = "{QUOTE}"`: the members of a JSON object with bare keys, and strings between two control
 //! tokens: `location:<q>Paris<q>,days:3`, up to the brace that closes the object.
+//!
+//! ```text
+//! city:<q>Rome<q>,days:3,at:{hour:9}}    {"city": "Rome", "days": 3, "at": {"hour": 9}}
+//! ```
 
 mod lookahead;
 mod reader;

@@ -1,6 +1,10 @@
 //! Arguments as tagged pairs of key and value, `<parameter=a>\n1\n</parameter>`, to and from a JSON
 //! object.
 //!
+//! ```text
+//! <parameter=city>\nRome\n</parameter>\n<parameter=days>\n3\n</parameter>    {"city": "Rome", "days": 3}
+//! ```
+//!
 //! Written: one JSON object becomes pairs; strings are bare or in a wrap, other values are JSON. Read, as text comes:
 //! pairs become the text of a JSON object with the spaces of `json.dumps`. White space between tags is free.
 //! Beside a value, the white space of the style belongs to the tag, and further white space to the value. A

@@ -1,4 +1,10 @@
 //! Calls: reads their bodies, and finds their ends.
+//!
+//! ```text
+//! <tool_call>{"name": "f", "arguments": {"a"    ActionStart(f), ActionDelta({"a")
+//! : 1}}                                         ActionDelta(: 1})
+//! </tool_call>                                  ActionEnd(complete)
+//! ```
 
 use std::borrow::Cow;
 

@@ -1,5 +1,12 @@
 //! Control tokens at a certain place. Each function reads the token and returns the next place, or returns the
 //! place as it was, for the next function.
+//!
+//! ```text
+//! in a text      <|im_end|>       TurnEnd(stop)
+//! in a text      <|im_start|>     the text's turn ends; a header may follow
+//! in a text      <tool_call>      a call may follow
+//! anywhere else  <tool_call>      Notice(unexpected_control)
+//! ```
 
 use super::calls::Call;
 use super::text::TextState;

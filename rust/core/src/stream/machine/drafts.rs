@@ -1,5 +1,10 @@
 //! Calls in reasoning: drafts, unless the turn ends right after them.
 //!
+//! ```text
+//! <think>I could <tool_call>{…}</tool_call>, but</think>Hi    reasoning that holds the call's text, then the answer "Hi"
+//! <think>So <tool_call>{…}</tool_call><|im_end|>              reasoning "So ", then the call; mended
+//! ```
+//!
 //! Models draft calls in reasoning, so a call there is read as reasoning. Where the turn ends right after whole calls,
 //! the model has left out what closes reasoning, and the calls count. Which of the two it is, only later input tells:
 //! until then the calls are held, up to [`DRAFT_LIMIT`] bytes.

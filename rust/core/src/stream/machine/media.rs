@@ -1,6 +1,10 @@
 //! Parts of a turn that are no text: control tokens from an opener to a closer, with nothing between them but the text
 //! that the opener itself has.
 //!
+//! ```text
+//! <|vision_start|><|image_pad|><|image_pad|><|vision_end|>    Media(image, 2)
+//! ```
+//!
 //! Only turns that no model writes have them: a model's own such tokens are reported like all that have no place. The
 //! state is a few numbers for each kind, whatever the length of a part.
 

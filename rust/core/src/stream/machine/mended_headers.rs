@@ -1,6 +1,10 @@
 //! Headers that models write in other ways than a format with split turns: without the token that opens a turn,
 //! without the role, with two channels, or with the token before a content type and no type.
 //!
+//! ```text
+//! <|channel|>final<|message|>Hi    read as <|start|>assistant<|channel|>final<|message|>Hi; mended
+//! ```
+//!
 //! Such a header is mended and read again: missing parts are added, and repeated parts are removed. If the mended
 //! header fits no pattern either, the original is read as it came. The length of a header is bounded, and so is
 //! the work.

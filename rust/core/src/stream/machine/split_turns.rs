@@ -1,5 +1,10 @@
 //! Split turns: one message of the assistant in several turns of the format, its frames.
 //!
+//! ```text
+//! <|channel|>analysis<|message|>Hm.<|end|>                  reasoning "Hm."
+//! <|start|>assistant<|channel|>final<|message|>Hi<|return|>  content "Hi": one message
+//! ```
+//!
 //! The end of a frame does not end the message. The next frame, the answer or a call continues it. The end of an
 //! answer ends the message; after a call only calls continue it.
 

@@ -1,4 +1,10 @@
 //! Texts of a turn: what the pattern has beside reasoning, and where a text ends.
+//!
+//! ```text
+//! Hi    Text("Hi")
+//! \n     held back, where the row has "\n" before its closing token
+//! <|im_end|>    TurnEnd: the "\n" was the row's
+//! ```
 
 use super::uncertain::{Uncertain, UncertainHeader};
 use super::{Piece, Place, Reader, Settings, Thinking, Turn, Within};

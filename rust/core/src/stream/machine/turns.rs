@@ -1,4 +1,10 @@
 //! Turns: where one begins, text around them and after calls, where one ends.
+//!
+//! ```text
+//! <|im_start|>assistant\n    TurnStart(assistant)
+//! <|im_end|>                 TurnEnd(stop)
+//! \n<|im_start|>             the white space between is scaffolding
+//! ```
 
 use super::text::{Lead, TextState};
 use super::uncertain::{Uncertain, UncertainHeader};

@@ -1,4 +1,11 @@
 //! Input whose meaning is not certain yet: which header it begins, or whether it is a call.
+//!
+//! ```text
+//! <|im_start|>         held back: any turn
+//! user                 still any row that begins so
+//! \n                   TurnStart(user)
+//! <|im_start|>pirate   no row: Notice(unexpected_control), and "pirate" is text
+//! ```
 
 use super::calls::{Call, CallHead, Object};
 use super::drafts::Draft;

@@ -1,6 +1,11 @@
 //! Calls that begin with text: at the beginning of an assistant's content, after another call, and where a
 //! control token may come before a call or before code.
 //!
+//! ```text
+//! {"name": "f", "parameters": {    a call: ActionStart(f)
+//! {"name": "Bob", "age": 3}        an answer
+//! ```
+//!
 //! Text is held back while it may become a call. Once it is a call, the scanner of its shape reads the body again.
 //! If it is no call, the text is read again as content or code.
 
