@@ -7,6 +7,7 @@ each must apply, so that none outlives its reason.
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import os
 import re
@@ -96,11 +97,17 @@ DEFAULTS = {
     "stop: SupportsIndex = ...": "9223372036854775807",
 }
 
+# What the signatures call `**options`, and where its names and types are.
+OPTIONS = ROOT / "python" / "chatcodec" / "options.py"
+
+# Methods whose default of `unknown` is not the first of its words.
+IGNORES_UNKNOWN = ("encode_batch", "encode_table")
+
 # Names that annotations in quotes use, which introspection does not see.
 IMPORTS = """\
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, Final, Literal, SupportsIndex, Unpack, final, overload
+from typing import Any, Final, Literal, SupportsIndex, final, overload
 
 from typing_extensions import Buffer
 
@@ -112,7 +119,6 @@ from chatcodec.options import (
     Boundary,
     CallsInReasoning,
     DummyPrefix,
-    FormatOptions,
     Guarantee,
     Markers,
     Markup,
@@ -154,11 +160,55 @@ def patch(text: str) -> str:
         text = text.replace(shown, shown.removesuffix("...") + default)
     if "= ..." in text:
         sys.exit("a default of the stub is shown as `...`: add it to DEFAULTS")
+    text = re.sub(r"(?m)^    def (\w+)\(.*\*\*options: \"Unpack\[(\w+)\]\".*", with_options, text)
     text = re.sub(r"(?m)^from [\w.]+ import .*\n", "", text)
     first = text.index("__all__")
     text = text[:first].rstrip() + "\n\n" + IMPORTS + "\n" + text[first:]
     # `match` needs to know the names of the positions, not only that they are strings.
     return re.sub(r"(?s)@final\nclass \w+.*?(?=\n@final|\n\ndef |\Z)", literal_match_args, text)
+
+
+def with_options(match: re.Match[str]) -> str:
+    """Write out the options of a method, and `Any` for the variables of a template.
+
+    A type checker takes no other name beside `Unpack[EncodeOptions]`, but a template has variables.
+    """
+    line, method, options = match[0], match[1], match[2]
+    before, _, after = line.partition(f'**options: "Unpack[{options}]"')
+    named = []
+    for name, type_, default in options_of(options):
+        is_ignored = name == "unknown" and method in IGNORES_UNKNOWN
+        shown = repr("ignore") if is_ignored else default
+        named.append(f'{name}: "{type_}" = {shown}')
+    star = "" if " *, " in before else "*, "
+    return f'{before}{star}{", ".join(named)}, **options: "Any"{after}'
+
+
+def options_of(name: str) -> list[tuple[str, str, str]]:
+    """Give the options of a class of `chatcodec.options`: name, type and default.
+
+    The default of a word is the first of its words, of a bool `False`; else `None`. Options that a
+    format declares are left out: they are among its variables.
+    """
+    module = ast.parse(OPTIONS.read_text(encoding="utf-8"))
+    words = {
+        node.target.id: ast.unparse(node.value.slice.elts[0])
+        for node in module.body
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and isinstance(node.value, ast.Subscript)
+        and isinstance(node.value.slice, ast.Tuple)
+    }
+    classes = {node.name: node for node in module.body if isinstance(node, ast.ClassDef)}
+    found: list[tuple[str, str, str]] = []
+    while name != "FormatOptions":
+        for node in classes[name].body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                type_ = ast.unparse(node.annotation)
+                default = "False" if type_ == "bool" else words.get(type_, "None")
+                found.append((node.target.id, type_, default))
+        name = ast.unparse(classes[name].bases[0])
+    return found
 
 
 def literal_match_args(match: re.Match[str]) -> str:

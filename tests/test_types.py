@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
@@ -70,12 +71,56 @@ def parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(function).parameters)
 
 
-def test_options_are_those_of_encode() -> None:
-    own = {name for name, p in parameters(CODEC.encode).items() if p.kind is p.KEYWORD_ONLY}
+TAKING: list[Callable[..., object]] = [
+    CODEC.encode,
+    CODEC.count,
+    CODEC.canonical,
+    partial(CODEC.fit, tokens=100),
+]
+
+
+@pytest.mark.parametrize("option", sorted(options.EncodeOptions.__optional_keys__))
+def test_every_option_is_taken_by_all_that_take_them(option: str) -> None:
+    if option in options.FormatOptions.__optional_keys__:
+        return
+    type_ = options.EncodeOptions.__annotations__[option].__forward_arg__
+    words = get_args(getattr(options, type_, None))
+    value: Any = words[0] if words else {"bool": False}.get(type_)
+    for method in TAKING:
+        method(ASKED, **{option: value})
+    CODEC.encode_batch([ASKED], **{option: value})
+    if option == "tools":
+        with pytest.raises(TypeError, match="unexpected option `tools`"):
+            extend(tools=None)
+    else:
+        extend(**{option: value})
+
+
+def test_an_unknown_option_is_an_error_that_names_the_known() -> None:
+    names = options.EncodeOptions.__optional_keys__ - options.FormatOptions.__optional_keys__
+    for method in TAKING:
+        with pytest.raises(TypeError, match="unexpected option `add_prompt`") as error:
+            method(ASKED, add_prompt=True)
+        assert names <= set(re.findall(r"`(\w+)`", str(error.value)))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("continue_final", 1, "continue_final: is `int`, expected True or False"),
+        ("add_generation_prompt", "no", "is `str`, expected True, False or None"),
+        ("on_marker", None, "on_marker: is `NoneType`, expected a string"),
+        ("media_tokens", 3, "media_tokens: is `int`, expected a function"),
+    ],
+)
+def test_a_value_of_another_type_is_an_error(option: str, value: object, expected: str) -> None:
+    with pytest.raises(TypeError, match=expected):
+        encode(**{option: value})
+
+
+def test_options_of_formats_and_streams() -> None:
     of_formats = {option for name in formats() for option in Format.built_in(name).options}
     assert of_formats == options.FormatOptions.__optional_keys__
-    # A function is read beside the options of formats, so no signature has its name.
-    assert own | of_formats | {"media_tokens"} == options.EncodeOptions.__optional_keys__
     streams = {name for name in parameters(CODEC.stream) if name != "prompt"}
     assert streams == options.StreamOptions.__optional_keys__
 

@@ -3,9 +3,9 @@
 The compiled half of `chatcodec`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, Final, Literal, SupportsIndex, Unpack, final, overload
+from typing import Any, Final, Literal, SupportsIndex, final, overload
 
 from typing_extensions import Buffer
 
@@ -17,7 +17,6 @@ from chatcodec.options import (
     Boundary,
     CallsInReasoning,
     DummyPrefix,
-    FormatOptions,
     Guarantee,
     Markers,
     Markup,
@@ -234,7 +233,7 @@ class Codec:
         `tokenizer` is one of transformers, 5.20 or newer: what its `apply_chat_template` with
         `sanitize_control_tokens=True` makes of the same texts is `Finding.sanitized`.
         """
-    def canonical(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", markup: "Markup" = "text", **options: "Any") -> list[dict[str, Any]]:
+    def canonical(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'error', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> list[dict[str, Any]]:
         """
         The canonical form of a conversation: `decode(encode(messages).ids)`, computed without
         encoding. With `tools`, the message that declares them is part of it. The options and errors
@@ -263,7 +262,7 @@ class Codec:
         functions, for schemas that are none of objects, for a choice that names no tool, and for a prompt
         without a generation prompt, or that ends within arguments.
         """
-    def count(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", markup: "Markup" = "text", **options: "Any") -> int:
+    def count(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'error', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> int:
         """
         How many ids a conversation has; takes what `encode` takes.
         """
@@ -278,9 +277,12 @@ class Codec:
         Three lines for people: who writes conversations, who reads completions, the vocabulary. A line is added for each
         thing in the model's folder that is not supported, such as a response template.
         """
-    def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", markup: "Markup" = "text", threads: "int | None" = None, **options: "Any") -> Encoding:
+    def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'error', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> Encoding:
         """
         Encodes messages.
+
+        The options are those of `chatcodec.options.EncodeOptions`. Of an option's words, the first is the
+        default.
 
         `messages` are dicts as the clients of OpenAI and Anthropic write them, or with the format's
         own roles. `tools` is a list of function dicts, or text that is written unchanged.
@@ -318,7 +320,7 @@ class Codec:
         Raises `MessageError` with the path of a part that the format cannot write; `TypeError` for
         an option that the format does not declare; `ValueError` for an unknown value of an option.
         """
-    def encode_batch(self, /, conversations: "Iterable[object]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", markup: "Markup" = "text", errors: "OnError" = "raise", threads: "int | None" = None, **options: "Any") -> Batch:
+    def encode_batch(self, /, conversations: "Iterable[object]", *, errors: "OnError" = "raise", tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'ignore', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> Batch:
         """
         Encodes many conversations on all cores (or `threads`) with the interpreter released.
 
@@ -328,7 +330,7 @@ class Codec:
         `"ignore"` by default. With `errors="return"`, a conversation that cannot be encoded has no
         ids and an error in `batch.errors`; `"raise"` raises the first error.
         """
-    def encode_table(self, /, table: "object", messages: "str | Sequence[str] | None" = None, tools: "str | None" = None, labels: "bool" = False, *, max_length: "int | None" = None, on_long: "OnLong" = "error", columns: "Sequence[TableColumn] | None" = None, prefix: "str" = "", roles: "Sequence[Role] | None" = None, last_only: "bool" = False, ignore_index: "int" = -100, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "ignore", on_unsupported: "OnUnsupported" = "error", markup: "Markup | None" = None, errors: "OnError" = "raise", threads: "int | None" = None, **options: "Any") -> EncodedTable:
+    def encode_table(self, /, table: "object", messages: "str | Sequence[str] | None" = None, tools: "str | None" = None, labels: "bool" = False, *, max_length: "int | None" = None, on_long: "OnLong" = "error", columns: "Sequence[TableColumn] | None" = None, prefix: "str" = "", roles: "Sequence[Role] | None" = None, last_only: "bool" = False, ignore_index: "int" = -100, errors: "OnError" = "raise", add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'ignore', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> EncodedTable:
         """
         A table of conversations to a table with their ids, on all cores (or `threads`), the interpreter released.
 
@@ -363,7 +365,7 @@ class Codec:
         Raises `MessageError` with the path of what is wrong, which begins with `rows[index]`; `TypeError` for an
         object that is no table; `ValueError` for a table without the columns, or one that cannot be read.
         """
-    def extend(self, /, prompt: "Encoding | Sequence[int] | Buffer", completion_ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, new_messages: "Sequence[Mapping[str, Any]]", *, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", reasoning: "OnReasoning" = "keep", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", markup: "Markup" = "text", **options: "Any") -> Encoding:
+    def extend(self, /, prompt: "Encoding | Sequence[int] | Buffer", completion_ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, new_messages: "Sequence[Mapping[str, Any]]", *, reasoning: "OnReasoning" = "keep", add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'error', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> Encoding:
         """
         The prompt of the next turn, from the last prompt and the model's completion. Its ids are
         the ids of `prompt`, then `completion_ids`, both unchanged, then the end of the turn if the
@@ -386,7 +388,7 @@ class Codec:
         stray control id, an unknown id, an id after the end of the turn. Also raises it for new
         messages that the format cannot write.
         """
-    def fit(self, /, messages: "Sequence[Mapping[str, Any]]", tokens: "int", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = "report", boundary: "Boundary" = "reference", on_arguments: "OnArguments" = "error", unknown: "OnUnknown" = "error", on_unsupported: "OnUnsupported" = "error", markup: "Markup" = "text", **options: "Any") -> "list[Mapping[str, Any]]":
+    def fit(self, /, messages: "Sequence[Mapping[str, Any]]", tokens: "int", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'error', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> "list[Mapping[str, Any]]":
         """
         The messages that have at most `tokens` ids with `tools` and options of `encode`: the oldest turns are left
         out. A turn is a user's message and all messages up to the next one, so that calls keep their results.

@@ -14,7 +14,7 @@ A gateway that passes options on declares them with these types:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +41,7 @@ __all__ = [
     "StreamOptions",
     "TableColumn",
     "VocabKind",
+    "WriteOptions",
 ]
 
 OnMarker: TypeAlias = Literal["report", "error", "break"]
@@ -117,21 +118,39 @@ class FormatOptions(TypedDict, total=False):
     """How much the model should reason: one of the format's words."""
 
 
-class EncodeOptions(FormatOptions, total=False):
-    """The options of `Codec.encode`."""
+class WriteOptions(FormatOptions, total=False):
+    """The options of every method that writes conversations; `Codec.encode` tells more of each.
 
-    tools: Sequence[Mapping[str, Any]] | str | None
+    Where an option has words, the first is the default.
+    """
+
     add_generation_prompt: bool | None
+    """Whether the ids end with the generation prompt; None: unless the assistant is the last."""
     continue_final: bool
+    """Whether the last message stays open, for the model to continue."""
     stop_final: bool
+    """Whether the id that stops the model ends an assistant's last message."""
     on_marker: OnMarker
     boundary: Boundary
     on_arguments: OnArguments
     unknown: OnUnknown
+    """Policy for unknown keys; `"ignore"` by default for batches and tables."""
     on_unsupported: OnUnsupported
-    markup: Markup
+    markup: Markup | None
+    """Policy for markup; None is `"text"`, and `"error"` for a table with labels."""
     threads: int | None
-    media_tokens: Callable[[Mapping[str, Any], str], int | Sequence[int] | None] | None
+    """Number of threads that share long texts and batches; None for all cores."""
+    media_tokens: (
+        Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None
+    )
+    """A function that counts the ids of a part without `tokens`; takes the part and its path."""
+
+
+class EncodeOptions(WriteOptions, total=False):
+    """The options of `Codec.encode`, and of the methods that take the same."""
+
+    tools: Sequence[Mapping[str, Any]] | str | None
+    """The tools of the conversation: a list of function dicts, or text."""
 
 
 class StreamOptions(TypedDict, total=False):

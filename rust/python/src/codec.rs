@@ -1,37 +1,38 @@
 //! `Codec`: the interpreter's side of both arrows.
+//!
+//! The methods and their documentation. What they do: `codec/load.rs` makes codecs, `codec/write.rs` writes
+//! conversations, `codec/read.rs` reads ids, `codec/describe.rs` tells what a codec is.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use chatcodec::{
-    Codec as CoreCodec, ConstrainOptions, ConstrainRequest, Conversation, Dropped,
-    Format as CoreFormat, MarkerPolicy, OnReasoning, OnUnknown, Reader,
-    ResponseTemplate as CoreResponse, Stream as CoreStream, Template as CoreTemplate, TokenId,
-    Vocab as CoreVocab, VocabOptions,
+    Codec as CoreCodec, ConstrainOptions, ConstrainRequest, Markup, Reader, Vocab as CoreVocab,
 };
-use pyo3::exceptions::{PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyDict, PyString, PyTuple};
+use pyo3::types::{PyAny, PyDict, PyList, PyString, PyTuple};
 
 use crate::arrow_read::reader_of;
-use crate::away::{DETACH_BYTES, away, in_place, on_ids};
-use crate::batch::{encode_all, in_conversation, is_long, text_bytes, threads_for, work_bytes};
+use crate::away::{away, on_ids};
 use crate::constraint::Constraint;
 use crate::encoding::{Batch, Encoding, label_options};
-use crate::errors::{FormatError, quoted, raise, raise_in};
+use crate::errors::raise;
 use crate::format::Format;
-use crate::ids::{Ids, ListOf, Threads, text};
-use crate::media::{MEDIA_TOKENS, counted};
-use crate::node::{Raised, Value, is_mapping, members, message_list};
-use crate::options::{Options, raises, words};
-use crate::reader::{self, ReaderGiven, ToldReader, known_reader, told_reader};
+use crate::ids::{Ids, ListOf, Threads};
+use crate::node::{Raised, Value, message_list};
+use crate::options::raises;
+use crate::reader::ToldReader;
 use crate::response::ResponseTemplate;
-use crate::stream::{Parsed, Stream, calling, calling_bare, check_given, marker_policy, typed};
+use crate::stream::{Parsed, Stream, calling, typed};
 use crate::table::{EncodedTable, OnLong, Output, TableOptions};
 use crate::template::Template;
 use crate::texts::Texts;
 use crate::typed::{IntList, MessageList};
-use crate::vocab::{Origin, Vocab, load};
+use crate::vocab::{Origin, Vocab};
+
+mod describe;
+mod load;
+mod read;
+mod write;
 
 /// A codec for one chat format and one vocabulary: messages to token ids and back. Frozen; safe to
 /// share between threads; pickled as the contents of its files.
@@ -57,203 +58,9 @@ pub(crate) struct Codec {
 }
 
 impl Codec {
-    /// What writes conversations: the template if there is one, else the format.
-    fn writer(&self) -> (&CoreFormat, Option<&CoreTemplate>) {
-        let template = self.template.as_ref().map(|template| template.get().inner());
-        (self.inner.format(), template)
-    }
-
-    /// A codec of a template. Without a format, the one that reads completions is found.
-    fn of_template(
-        template: &Bound<'_, Template>,
-        vocab: Option<&Bound<'_, PyAny>>,
-        reader: Option<CoreFormat>,
-    ) -> PyResult<Self> {
-        let py = template.py();
-        let Some(vocab) = vocab else {
-            return Err(lacks_vocab("template", "template"));
-        };
-        let (vocab, file) = vocab_of(py, vocab)?;
-        let (given, origin) = (vocab.get().inner().clone(), vocab.get().origin());
-        let parsed = template.get().inner().clone();
-        let (own, known) = (template.get().own().to_vec(), given.clone());
-        let make = move || match reader {
-            Some(format) => {
-                let codec = CoreCodec::with_template(&parsed, &own, &format, &known)?;
-                Ok((codec, Reader::Named))
-            }
-            None => CoreCodec::of_template(&parsed, &own, &known),
-        };
-        let codec = away(py, make)?;
-        let (inner, reader) = codec.map_err(|error| raise_in(error, file.as_deref()))?;
-        let codec = Self::of_core(py, inner, reader, given, origin)?;
-        let codec = codec.stopping_at(vocab.get().hints().stop_ids());
-        Ok(Self { template: Some(template.clone().unbind()), ..codec })
-    }
-
-    fn of_core(
-        py: Python<'_>,
-        inner: CoreCodec,
-        reader: Reader,
-        given: CoreVocab,
-        origin: Option<Arc<Origin>>,
-    ) -> PyResult<Self> {
-        Ok(Self {
-            format: Py::new(py, Format::new(inner.format().clone()))?,
-            vocab: Py::new(py, Vocab::new(inner.vocab().clone()))?,
-            inner,
-            given,
-            origin,
-            texts: Arc::default(),
-            reader,
-            template: None,
-            unused_response: None,
-            folder_stops: Vec::new(),
-        })
-    }
-
-    /// The same codec with the stop ids of a model's folder.
-    fn stopping_at(self, ids: &[i64]) -> Self {
-        if ids.is_empty() {
-            return self;
-        }
-        let known: Vec<TokenId> = ids.iter().filter_map(|&id| TokenId::try_from(id).ok()).collect();
-        let inner = self.inner.stopping_at(&known);
-        Self { inner, folder_stops: ids.to_vec(), ..self }
-    }
-
-    /// The same codec, whose completions a response template reads.
-    fn responding(self, template: Option<&CoreResponse>) -> PyResult<Self> {
-        let Some(template) = template else { return Ok(self) };
-        Ok(Self { inner: self.inner.with_response(template).map_err(raise)?, ..self })
-    }
-
-    /// The same codec with the model's own response template, where it is supported.
-    fn responding_as(self, source: &str) -> Self {
-        let made = CoreResponse::parse(source);
-        match made.and_then(|template| self.inner.with_response(&template)) {
-            Ok(inner) => Self { inner, ..self },
-            Err(error) => Self { unused_response: Some(error.to_string()), ..self },
-        }
-    }
-
-    /// Reads a conversation; exceptions of the caller's objects are passed on.
-    fn read(
-        &self,
-        messages: &Bound<'_, PyAny>,
-        tools: Option<&Bound<'_, PyAny>>,
-        options: &Options<'_>,
-    ) -> PyResult<chatcodec::Result<Conversation>> {
-        let counted = options.counter.as_ref().map(|counter| counted(messages, counter));
-        let counted = counted.transpose()?;
-        let raised = Raised::default();
-        let tools = tools.map(|tools| Value::new(tools, &raised));
-        let messages = Value::new(counted.as_ref().unwrap_or(messages), &raised);
-        let read = self.inner.read_conversation(&messages, tools.as_ref(), options.read);
-        raised.check()?;
-        Ok(read)
-    }
-
-    /// Reads one item of a batch: messages, or a dict of messages and tools.
-    fn read_item(
-        &self,
-        item: &Bound<'_, PyAny>,
-        tools: Option<&Bound<'_, PyAny>>,
-        options: &Options<'_>,
-    ) -> PyResult<chatcodec::Result<Conversation>> {
-        if !is_mapping(item)? {
-            return self.read(item, tools, options);
-        }
-        let mut messages = None;
-        let mut own = None;
-        let mut others = Vec::new();
-        for (key, value) in members(item)?.unwrap_or_default() {
-            let key = key.str()?.to_string_lossy().into_owned();
-            match key.as_str() {
-                "messages" => messages = Some(value),
-                "tools" => own = Some(value).filter(|tools| !tools.is_none()),
-                _ if value.is_none() => {}
-                _ => others.push(key),
-            }
-        }
-        let unread = |key: &str, problem: &str| chatcodec::Error::Message {
-            path: key.escape_debug().to_string(),
-            problem: problem.to_owned(),
-            droppable: None,
-        };
-        if messages.is_none() && others.iter().any(|key| key == "conversations") {
-            let problem = "is a key of ShareGPT's rows, expected `messages`; \
-                           `chatcodec.rows.from_sharegpt` reads them";
-            return Ok(Err(unread("conversations", problem)));
-        }
-        if let Some(key) = others.first().filter(|_| options.read.on_unknown == OnUnknown::Error) {
-            let problem = "is not a key of a conversation, expected `messages` or `tools`; \
-                           `unknown=\"ignore\"` leaves it out";
-            return Ok(Err(unread(key, problem)));
-        }
-        let Some(messages) = messages else {
-            return Ok(Err(unread("messages", "is missing, expected a list of messages")));
-        };
-        let read = self.read(&messages, own.as_ref().or(tools), options)?;
-        Ok(read.map(|mut read| {
-            let others = others.into_iter().map(|path| Dropped {
-                path,
-                what: "column".into(),
-                why: chatcodec::Why::Unsupported,
-            });
-            read.dropped.splice(0..0, others);
-            read
-        }))
-    }
-
-    /// Does work on `bytes` of text; releases the interpreter if there is enough text, and for a template, whose work its
-    /// text does not tell.
-    fn work<T: Send + 'static>(
-        &self,
-        py: Python<'_>,
-        bytes: usize,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> PyResult<T> {
-        if is_long(bytes, self.inner.vocab()) {
-            away(py, work)
-        } else if self.template.is_some() {
-            in_place(py, work)
-        } else if bytes < DETACH_BYTES {
-            Ok(work())
-        } else {
-            Ok(py.detach(work))
-        }
-    }
-
-    /// A stream after a prompt, which may be long.
-    pub(crate) fn stream_after(
-        &self,
-        py: Python<'_>,
-        prompt: Option<Ids>,
-        markers: &str,
-        tools: Option<&Bound<'_, PyAny>>,
-        calls_in_reasoning: Option<&str>,
-        bare_calls: Option<&str>,
-    ) -> PyResult<CoreStream> {
-        let policy = marker_policy(markers)?;
-        if self.inner.response().is_some() {
-            let is_given = [
-                ("markers", policy != MarkerPolicy::Ids),
-                ("calls_in_reasoning", calls_in_reasoning.is_some()),
-                ("bare_calls", bare_calls.is_some()),
-            ];
-            if let Some((option, _)) = is_given.iter().find(|(_, is_given)| *is_given) {
-                let problem = format!(
-                    "{option}: is given, but a response template reads ids, and has no such option; expected none"
-                );
-                return Err(PyValueError::new_err(problem));
-            }
-        }
-        let count = prompt.as_ref().map_or(0, |prompt| prompt.all().len());
-        let codec = self.inner.clone();
-        let stream = on_ids(py, count, move || codec.stream(prompt.as_ref().map(Ids::all)))?;
-        let stream = calling(stream.reading(policy), calls_in_reasoning)?;
-        typed(calling_bare(stream, bare_calls)?, tools)
+    /// The parts that streams share: the core's codec, and the texts of events.
+    pub(crate) fn parts(&self) -> (&CoreCodec, &Arc<Texts>) {
+        (&self.inner, &self.texts)
     }
 }
 
@@ -289,32 +96,7 @@ impl Codec {
         reader: Option<&Bound<'_, PyAny>>,
         check_template: bool,
     ) -> PyResult<Self> {
-        let py = format.py();
-        let reader = reader.map(ReaderGiven::from_argument).transpose()?;
-        if let Ok(template) = format.cast::<Template>() {
-            let (reader, response) = ReaderGiven::split(reader);
-            return Self::of_template(template, vocab, reader)?.responding(response.as_ref());
-        }
-        if reader.is_some() {
-            let problem = "reader: is given beside a format, which reads what it writes; expected a template, or no \
-                           `reader`";
-            return Err(PyValueError::new_err(problem));
-        }
-        let format = Format::from_argument(format)?;
-        let Some(vocab) = vocab else {
-            let name = format.name();
-            return Err(lacks_vocab(&format!("format `{}`", chatcodec::place(name)), name));
-        };
-        let (vocab, file) = vocab_of(py, vocab)?;
-        let vocab = vocab.get();
-        if check_template {
-            format.check_hints(vocab.hints()).map_err(raise)?;
-            format.check_appended(vocab.inner()).map_err(raise)?;
-        }
-        let given = vocab.inner().clone();
-        let inner = CoreCodec::new(&format, &given).map_err(|e| raise_in(e, file.as_deref()))?;
-        let codec = Self::of_core(py, inner, Reader::Named, given, vocab.origin())?;
-        Ok(codec.stopping_at(vocab.hints().stop_ids()))
+        Self::made(format, vocab, reader, check_template)
     }
 
     /// A codec of a model on the Hugging Face hub, of a folder, or of a GGUF file: `Vocab.from_pretrained`,
@@ -362,108 +144,25 @@ impl Codec {
         reader: Option<&Bound<'py, PyAny>>,
         check_template: bool,
     ) -> PyResult<Self> {
-        let reader = reader.map(ReaderGiven::from_argument).transpose()?;
-        for (option, is_given) in [("template", template.is_some()), ("reader", reader.is_some())] {
-            if is_given && format.is_some() {
-                let problem = format!("{option}: is given beside `format`, expected one of them");
-                return Err(PyValueError::new_err(problem));
-            }
-        }
-        // Whether there is such a format is known before anything is downloaded.
-        let named = format.map(Format::from_argument).transpose()?;
-        let vocab = Vocab::from_pretrained(
-            py,
-            name_or_dir,
-            revision,
-            token,
-            local_files_only,
-            text_tokens,
-            special_tokens,
-            pattern,
-        )?;
-        let vocab = Bound::new(py, vocab)?;
-        if let Some(format) = named {
-            let format = Bound::new(py, Format::new(format))?;
-            return Self::new(format.as_any(), Some(vocab.as_any()), None, check_template);
-        }
-        let hints = vocab.get().shared_hints();
-        let source = hints.source(template).map_err(raise)?;
-        let template = Bound::new(py, Template::of_folder(source, hints.own())?)?;
-        let (reader, response) = ReaderGiven::split(reader);
-        let codec = Self::of_template(&template, Some(vocab.as_any()), reader)?;
-        let codec = match codec.reader {
-            // The format writes what the template does, and what it passes over.
-            Reader::Recognised(found) if found.is_exact() && !found.completes.is_empty() => {
-                let format = Bound::new(py, Format::new(codec.inner.format().clone()))?;
-                let codec = Self::new(format.as_any(), Some(vocab.as_any()), None, check_template)?;
-                Self { reader: Reader::Recognised(found), ..codec }
-            }
-            reader => Self { reader, ..codec },
+        let vocab = || {
+            Vocab::from_pretrained(
+                py,
+                name_or_dir,
+                revision,
+                token,
+                local_files_only,
+                text_tokens,
+                special_tokens,
+                pattern,
+            )
         };
-        let own = hints.response().filter(|_| response.is_none());
-        let codec = match (own, &codec.reader) {
-            (Some(source), Reader::Derived(_) | Reader::Text) => codec.responding_as(source),
-            _ => codec.responding(response.as_ref())?,
-        };
-        if codec.inner.unread().contains(&"calls") {
-            let problem = c"the model's chat template writes calls, which nobody reads: expected `reader`, a format or \
-                            a `ResponseTemplate` that reads them";
-            PyErr::warn(py, &py.get_type::<PyUserWarning>(), problem, 1)?;
-        }
-        Ok(codec)
+        Self::of_model(py, format, template, reader, check_template, vocab)
     }
 
     /// Three lines for people: who writes conversations, who reads completions, the vocabulary. A line is added for each
     /// thing in the model's folder that is not supported, such as a response template.
     fn describe(&self) -> String {
-        let (format, vocab) = (self.inner.format(), self.inner.vocab());
-        let guarantee = match format.guarantee() {
-            chatcodec::Guarantee::Ids => {
-                "text is never control: turns and calls are told apart by ids"
-            }
-            chatcodec::Guarantee::Text => {
-                "text is never a control id, but the markers of turns are ordinary text: see `Encoding.collisions`"
-            }
-        };
-        let lacks = self.template.as_ref().map(|_| self.inner.template_lacks());
-        let read = match self.inner.response() {
-            Some(response) => {
-                let fields: Vec<&str> = response.fields().collect();
-                let fields = chatcodec::place(&fields.join(", ")).into_owned();
-                format!("completions are read by the response template: {fields}")
-            }
-            None => reader::described_reader(
-                &self.reader,
-                format.name(),
-                self.template.is_some(),
-                &self.inner.unread(),
-            ),
-        };
-        let mut lines = vec![
-            reader::described_writer(&self.reader, format, lacks),
-            read,
-            format!(
-                "{guarantee}; a vocabulary of {} ids, {} spellings of control tokens",
-                vocab.size(),
-                vocab.control().len()
-            ),
-        ];
-        if let Some(problem) = &self.unused_response {
-            lines.push(format!("the model's response template is not used: {problem}"));
-        }
-        let stops = self.inner.stop_ids();
-        let is_unknown =
-            |id: &&i64| TokenId::try_from(**id).map_or(true, |id| !stops.contains(&id));
-        let unknown: Vec<String> =
-            self.folder_stops.iter().filter(is_unknown).map(i64::to_string).collect();
-        if !unknown.is_empty() {
-            lines.push(format!(
-                "`generation_config.json` stops at {}, which no control token has: left out of the stop ids",
-                unknown.join(", ")
-            ));
-        }
-        lines.extend(self.inner.template_needs());
-        lines.join("\n")
+        self.described()
     }
 
     /// What of an assistant's message the model's chat template writes and nobody reads, which stays text: `"calls"`,
@@ -511,6 +210,9 @@ impl Codec {
 
     /// Encodes messages.
     ///
+    /// The options are those of `chatcodec.options.EncodeOptions`. Of an option's words, the first is the
+    /// default.
+    ///
     /// `messages` are dicts as the clients of OpenAI and Anthropic write them, or with the format's
     /// own roles. `tools` is a list of function dicts, or text that is written unchanged.
     /// `add_generation_prompt` is true by default unless the last message is the assistant's.
@@ -548,52 +250,14 @@ impl Codec {
     /// an option that the format does not declare; `ValueError` for an unknown value of an option.
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
-        *,
-        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
-        add_generation_prompt: "bool | None" = None,
-        continue_final: "bool" = false,
-        stop_final: "bool" = false,
-        on_marker: "OnMarker" = "report",
-        boundary: "Boundary" = "reference",
-        on_arguments: "OnArguments" = "error",
-        unknown: "OnUnknown" = "error",
-        on_unsupported: "OnUnsupported" = "error",
-        markup: "Markup" = "text",
-        threads: "int | None" = None,
-        **options: "Any"
+        **options: "Unpack[EncodeOptions]"
     ))]
-    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn encode(
         &self,
-        py: Python<'_>,
         messages: &Bound<'_, PyAny>,
-        tools: Option<&Bound<'_, PyAny>>,
-        add_generation_prompt: Option<bool>,
-        continue_final: bool,
-        stop_final: bool,
-        on_marker: &str,
-        boundary: &str,
-        on_arguments: &str,
-        unknown: &str,
-        on_unsupported: &str,
-        markup: &str,
-        threads: Option<Threads>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Encoding> {
-        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported, markup);
-        let mut options = Options::new(
-            self.writer(),
-            add_generation_prompt,
-            (continue_final, stop_final),
-            words,
-            options,
-        )?;
-        let read = self.read(messages, tools, &options)?.map_err(raise)?;
-        let bytes = work_bytes(&read);
-        options.encode.threads = threads_for(text_bytes(&read), threads);
-        let (codec, options) = (self.inner.clone(), options.encode);
-        let encode = move || codec.encode_conversation(read, &options);
-        self.work(py, bytes, encode)?.map(Encoding::new).map_err(raise)
+        self.encoded(messages, options)
     }
 
     /// The prompt of the next turn, from the last prompt and the model's completion. Its ids are
@@ -621,80 +285,18 @@ impl Codec {
         completion_ids,
         new_messages: "Sequence[Mapping[str, Any]]",
         *,
-        add_generation_prompt: "bool | None" = None,
-        continue_final: "bool" = false,
-        stop_final: "bool" = false,
-        on_marker: "OnMarker" = "report",
-        boundary: "Boundary" = "reference",
-        on_arguments: "OnArguments" = "error",
         reasoning: "OnReasoning" = "keep",
-        unknown: "OnUnknown" = "error",
-        on_unsupported: "OnUnsupported" = "error",
-        markup: "Markup" = "text",
-        **options: "Any"
+        **options: "Unpack[WriteOptions]"
     ))]
-    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn extend(
         &self,
         prompt: &Bound<'_, PyAny>,
         completion_ids: Ids,
         new_messages: &Bound<'_, PyAny>,
-        add_generation_prompt: Option<bool>,
-        continue_final: bool,
-        stop_final: bool,
-        on_marker: &str,
-        boundary: &str,
-        on_arguments: &str,
         reasoning: &str,
-        unknown: &str,
-        on_unsupported: &str,
-        markup: &str,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Encoding> {
-        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported, markup);
-        let on_reasoning = match reasoning {
-            "keep" => OnReasoning::Keep,
-            "template" => OnReasoning::Template,
-            other => {
-                let message =
-                    format!("reasoning={}, expected one of \"keep\", \"template\"", quoted(other));
-                return Err(PyValueError::new_err(message));
-            }
-        };
-        let options = Options::new(
-            self.writer(),
-            add_generation_prompt,
-            (continue_final, stop_final),
-            words,
-            options,
-        )?;
-        let read = self.read(new_messages, None, &options)?;
-        let read = read.map_err(|error| raise(of_new_messages(error)))?;
-        let prompt = if let Ok(encoding) = prompt.cast::<Encoding>() {
-            Prompt::Encoding(encoding.clone().unbind())
-        } else {
-            let ids: Ids = prompt.extract()?;
-            ids.plain()?;
-            Prompt::Ids(ids)
-        };
-        completion_ids.plain()?;
-        let bytes =
-            work_bytes(&read) + (prompt.ids().len() + completion_ids.all().len()) * ID_BYTES;
-        let (codec, options) = (self.inner.clone(), options.encode);
-        let extend = move || {
-            let completion = completion_ids.all();
-            match &prompt {
-                Prompt::Encoding(prompt) => {
-                    let prompt = prompt.get().inner();
-                    codec.extend_conversation(prompt, completion, read, &options, on_reasoning)
-                }
-                Prompt::Ids(ids) => {
-                    let prompt = codec.adopt(ids.all());
-                    codec.extend_conversation(&prompt, completion, read, &options, on_reasoning)
-                }
-            }
-        };
-        self.work(new_messages.py(), bytes, extend)?.map(Encoding::new).map_err(raise)
+        self.extended(prompt, completion_ids, new_messages, reasoning, options)
     }
 
     /// What a model may generate after a prompt: text, reasoning and calls of `tools` as the format writes them, by
@@ -762,70 +364,16 @@ impl Codec {
     #[pyo3(signature = (
         conversations: "Iterable[object]",
         *,
-        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
-        add_generation_prompt: "bool | None" = None,
-        continue_final: "bool" = false,
-        stop_final: "bool" = false,
-        on_marker: "OnMarker" = "report",
-        boundary: "Boundary" = "reference",
-        on_arguments: "OnArguments" = "error",
-        unknown: "OnUnknown" = "ignore",
-        on_unsupported: "OnUnsupported" = "error",
-        markup: "Markup" = "text",
         errors: "OnError" = "raise",
-        threads: "int | None" = None,
-        **options: "Any"
+        **options: "Unpack[EncodeOptions]"
     ))]
-    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn encode_batch(
         &self,
-        py: Python<'_>,
         conversations: &Bound<'_, PyAny>,
-        tools: Option<&Bound<'_, PyAny>>,
-        add_generation_prompt: Option<bool>,
-        continue_final: bool,
-        stop_final: bool,
-        on_marker: &str,
-        boundary: &str,
-        on_arguments: &str,
-        unknown: &str,
-        on_unsupported: &str,
-        markup: &str,
         errors: &str,
-        threads: Option<Threads>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Batch> {
-        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported, markup);
-        let options = Options::new(
-            self.writer(),
-            add_generation_prompt,
-            (continue_final, stop_final),
-            words,
-            options,
-        )?;
-        let raises = raises(errors)?;
-        let mut read = Vec::new();
-        for (index, item) in conversations.try_iter()?.enumerate() {
-            py.check_signals()?;
-            let conversation = self.read_item(&item?, tools, &options)?;
-            match conversation {
-                Err(error) if raises => return Err(raise(in_conversation(index, error))),
-                conversation => read.push(conversation),
-            }
-        }
-        let bytes = read.iter().flatten().map(work_bytes).sum::<usize>() + read.len() * ITEM_BYTES;
-        let (codec, options) = (self.inner.clone(), options.encode);
-        let encode = move || encode_all(&codec, read, &options, threads);
-        let encoded = self.work(py, bytes, encode)?;
-        let mut encodings = Vec::with_capacity(encoded.len());
-        for (index, encoding) in encoded.into_iter().enumerate() {
-            encodings.push(match encoding {
-                Ok(encoding) => Ok(encoding),
-                Err(error) if raises => return Err(raise(in_conversation(index, error))),
-                Err(error) => Err(raise(error).into_value(py).into_any()),
-            });
-        }
-        Batch::new(py, encodings)
+        self.batch(conversations, errors, options)
     }
 
     /// A table of conversations to a table with their ids, on all cores (or `threads`), the interpreter released.
@@ -873,25 +421,11 @@ impl Codec {
         roles: "Sequence[Role] | None" = None,
         last_only: "bool" = false,
         ignore_index: "int" = -100,
-        add_generation_prompt: "bool | None" = None,
-        continue_final: "bool" = false,
-        stop_final: "bool" = false,
-        on_marker: "OnMarker" = "report",
-        boundary: "Boundary" = "reference",
-        on_arguments: "OnArguments" = "error",
-        unknown: "OnUnknown" = "ignore",
-        on_unsupported: "OnUnsupported" = "error",
-        markup: "Markup | None" = None,
         errors: "OnError" = "raise",
-        threads: "int | None" = None,
-        **options: "Any"
-    ), text_signature = "($self, /, table, messages=None, tools=None, labels=False, *, max_length=None, on_long='error', columns=None, \
-        prefix='', roles=None, last_only=False, ignore_index=-100, add_generation_prompt=None, \
-        continue_final=False, stop_final=False, on_marker='report', boundary='reference', \
-        on_arguments='error', unknown='ignore', on_unsupported='error', markup=None, errors='raise', \
-        threads=None, **options)")]
+        **options: "Unpack[WriteOptions]"
+    ), text_signature = "($self, /, table, messages=None, tools=None, labels=False, *, max_length=None, on_long='error', \
+        columns=None, prefix='', roles=None, last_only=False, ignore_index=-100, errors='raise', **options)")]
     #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
-    #[expect(clippy::fn_params_excessive_bools, reason = "the options of the public interface")]
     fn encode_table(
         &self,
         table: &Bound<'_, PyAny>,
@@ -905,50 +439,15 @@ impl Codec {
         roles: Option<ListOf<String>>,
         last_only: bool,
         ignore_index: i32,
-        add_generation_prompt: Option<bool>,
-        continue_final: bool,
-        stop_final: bool,
-        on_marker: &str,
-        boundary: &str,
-        on_arguments: &str,
-        unknown: &str,
-        on_unsupported: &str,
-        markup: Option<&str>,
         errors: &str,
-        threads: Option<Threads>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<EncodedTable> {
-        let py = table.py();
         let raises = raises(errors)?;
-        let mut outputs = match &columns {
-            None => vec![Output::InputIds],
-            Some(ListOf(words)) => {
-                words.iter().map(|word| Output::parse(word)).collect::<PyResult<_>>()?
-            }
-        };
-        for (is_wanted, output) in [(labels, Output::Labels), (!raises, Output::Error)] {
-            if is_wanted && !outputs.contains(&output) {
-                outputs.push(output);
-            }
-        }
+        let outputs = Output::wanted(columns.as_ref(), labels, !raises)?;
         // What is trained on is asked about.
         let is_trained = outputs.contains(&Output::Labels);
-        let markup = markup.unwrap_or(if is_trained { "error" } else { "text" });
-        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported, markup);
-        let Options { encode, read, counter } = Options::new(
-            self.writer(),
-            add_generation_prompt,
-            (continue_final, stop_final),
-            words,
-            options,
-        )?;
-        if counter.is_some() {
-            let message = format!(
-                "{MEDIA_TOKENS}: has no place beside a table, whose rows are no objects of Python; \
-                 expected `tokens` in each part"
-            );
-            return Err(PyTypeError::new_err(message));
-        }
+        let markup = if is_trained { Markup::Error } else { Markup::Text };
+        let options = self.table_options(options, markup)?;
         let options = TableOptions {
             max_length: max_length.unwrap_or(usize::MAX),
             on_long: OnLong::parse(on_long)?,
@@ -958,15 +457,15 @@ impl Codec {
             labels: label_options(roles, last_only, ignore_index)?,
             prefix: prefix.to_owned(),
             raises,
-            threads: threads.map_or_else(
+            threads: options.threads.map_or_else(
                 || std::thread::available_parallelism().map_or(1, usize::from),
                 |Threads(threads)| threads,
             ),
-            read,
-            encode,
+            read: options.read,
+            encode: options.encode,
         };
+        let (codec, py) = (self.inner.clone(), table.py());
         let table = reader_of(table)?;
-        let codec = self.inner.clone();
         let encode = move || EncodedTable::encode(&codec, table, &options);
         Ok(away(py, encode)??)
     }
@@ -1011,107 +510,28 @@ impl Codec {
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
         tokens: "int",
-        *,
-        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
-        add_generation_prompt: "bool | None" = None,
-        continue_final: "bool" = false,
-        stop_final: "bool" = false,
-        on_marker: "OnMarker" = "report",
-        boundary: "Boundary" = "reference",
-        on_arguments: "OnArguments" = "error",
-        unknown: "OnUnknown" = "error",
-        on_unsupported: "OnUnsupported" = "error",
-        markup: "Markup" = "text",
-        **options: "Any"
+        **options: "Unpack[EncodeOptions]"
     ) -> "list[Mapping[str, Any]]")]
-    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn fit<'py>(
         &self,
         messages: &Bound<'py, PyAny>,
         tokens: usize,
-        tools: Option<&Bound<'py, PyAny>>,
-        add_generation_prompt: Option<bool>,
-        continue_final: bool,
-        stop_final: bool,
-        on_marker: &str,
-        boundary: &str,
-        on_arguments: &str,
-        unknown: &str,
-        on_unsupported: &str,
-        markup: &str,
         options: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Bound<'py, pyo3::types::PyList>> {
-        let py = messages.py();
-        let words = words(on_marker, boundary, on_arguments, unknown, on_unsupported, markup);
-        let options = Options::new(
-            self.writer(),
-            add_generation_prompt,
-            (continue_final, stop_final),
-            words,
-            options,
-        )?;
-        let read = self.read(messages, tools, &options)?.map_err(raise)?;
-        let bytes = work_bytes(&read);
-        let (codec, options) = (self.inner.clone(), options.encode);
-        let fit = move || codec.fit(&read, tokens, &options);
-        let fitted = self.work(py, bytes, fit)?.map_err(raise)?;
-        let kept = pyo3::types::PyList::empty(py);
-        for at in fitted.kept {
-            kept.append(messages.get_item(at)?)?;
-        }
-        Ok(kept)
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.fitted(messages, tokens, options)
     }
 
     /// How many ids a conversation has; takes what `encode` takes.
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
-        *,
-        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
-        add_generation_prompt: "bool | None" = None,
-        continue_final: "bool" = false,
-        stop_final: "bool" = false,
-        on_marker: "OnMarker" = "report",
-        boundary: "Boundary" = "reference",
-        on_arguments: "OnArguments" = "error",
-        unknown: "OnUnknown" = "error",
-        on_unsupported: "OnUnsupported" = "error",
-        markup: "Markup" = "text",
-        **options: "Any"
+        **options: "Unpack[EncodeOptions]"
     ))]
-    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn count(
         &self,
-        py: Python<'_>,
         messages: &Bound<'_, PyAny>,
-        tools: Option<&Bound<'_, PyAny>>,
-        add_generation_prompt: Option<bool>,
-        continue_final: bool,
-        stop_final: bool,
-        on_marker: &str,
-        boundary: &str,
-        on_arguments: &str,
-        unknown: &str,
-        on_unsupported: &str,
-        markup: &str,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<usize> {
-        let encoding = self.encode(
-            py,
-            messages,
-            tools,
-            add_generation_prompt,
-            continue_final,
-            stop_final,
-            on_marker,
-            boundary,
-            on_arguments,
-            unknown,
-            on_unsupported,
-            markup,
-            None,
-            options,
-        )?;
-        Ok(encoding.inner().ids().len())
+        Ok(self.encoded(messages, options)?.inner().ids().len())
     }
 
     /// The canonical form of a conversation: `decode(encode(messages).ids)`, computed without
@@ -1121,33 +541,15 @@ impl Codec {
     /// `MessageError`.
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
-        *,
-        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
-        on_arguments: "OnArguments" = "error",
-        unknown: "OnUnknown" = "error",
-        on_unsupported: "OnUnsupported" = "error",
-        markup: "Markup" = "text",
-        **options: "Any"
+        **options: "Unpack[EncodeOptions]"
     ))]
-    #[expect(clippy::too_many_arguments, reason = "the options of the public interface")]
     fn canonical<'py>(
         &self,
         messages: &Bound<'py, PyAny>,
-        tools: Option<&Bound<'py, PyAny>>,
-        on_arguments: &str,
-        unknown: &str,
-        on_unsupported: &str,
-        markup: &str,
-        options: Option<&Bound<'_, PyDict>>,
+        options: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<MessageList<'py>> {
-        let words = words("report", "reference", on_arguments, unknown, on_unsupported, markup);
-        let options = Options::new(self.writer(), None, (false, false), words, options)?;
-        let read = self.read(messages, tools, &options)?.map_err(raise)?;
-        let encode = options.encode;
-        let (py, bytes, codec) = (messages.py(), work_bytes(&read), self.inner.clone());
-        let canonical = move || codec.canonical_conversation(read, &encode);
-        let messages = self.work(py, bytes, canonical)?.map_err(raise)?;
-        message_list(py, &messages).map(MessageList)
+        let canonical = self.canonical_messages(messages, options)?;
+        message_list(messages.py(), &canonical).map(MessageList)
     }
 
     /// Decodes the ids of a conversation to its messages. Malformed input gives the closest
@@ -1201,24 +603,7 @@ impl Codec {
         let py = completion_ids.py();
         let stream =
             self.stream_after(py, prompt, markers, tools, calls_in_reasoning, bare_calls)?;
-        let policy = stream.policy();
-        let codec = self.inner.clone();
-        if policy == MarkerPolicy::Text
-            && let Ok(given) = completion_ids.cast::<PyString>()
-        {
-            let given = text(given, "completion_ids")?;
-            let owned = given.to_owned();
-            let parse = move || codec.parse_text(stream, &owned);
-            let parsed = self.work(py, given.len(), parse)?;
-            let rest = given.char_indices().nth(parsed.rest).map_or("", |(at, _)| &given[at..]);
-            return Parsed::new(py, &parsed, &[], rest);
-        }
-        let ids: Ids = completion_ids.extract()?;
-        check_given(policy, false)?;
-        let count = ids.all().len();
-        let parse = move || (codec.parse_ids(stream, ids.all()), ids);
-        let (parsed, ids) = on_ids(py, count, parse)?;
-        Parsed::new(py, &parsed, &ids.all()[parsed.rest..], "")
+        self.parsed(stream, completion_ids)
     }
 
     /// A stream for a completion. `prompt` holds the ids before the completion; by default, any
@@ -1289,91 +674,14 @@ impl Codec {
         response: Option<&str>,
         stop_ids: Option<Vec<i64>>,
     ) -> PyResult<Self> {
-        let py = writer.py();
-        let stops = stop_ids.unwrap_or_default();
-        let response = response.map(CoreResponse::parse).transpose().map_err(raise)?;
-        let reader = known_reader(told, format.get().inner().name())?;
-        let Ok(template) = writer.cast::<Template>() else {
-            let codec = Self::new(writer, Some(vocab), None, false)?;
-            return Self { reader, ..codec }.stopping_at(&stops).responding(response.as_ref());
-        };
-        let (vocab, _) = vocab_of(py, vocab)?;
-        let (given, origin) = (vocab.get().inner().clone(), vocab.get().origin());
-        let (parsed, own) = (template.get().inner(), template.get().own());
-        let format = format.get().inner();
-        let inner = CoreCodec::with_reader(parsed, own, format, &given, &reader).map_err(raise)?;
-        let codec = Self::of_core(py, inner, reader, given, origin)?.stopping_at(&stops);
-        Self { template: Some(template.clone().unbind()), ..codec }.responding(response.as_ref())
+        Self::restored(writer, vocab, format, told, response, stop_ids)
     }
 
     #[pyo3(signature = () -> "tuple[object, ...]")]
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
-        let (py, this) = (slf.py(), slf.get());
-        let vocab = Vocab::new(this.given.clone()).read_from(this.origin.clone());
-        let vocab = Py::new(py, vocab)?;
-        let writer =
-            this.template.as_ref().map_or(this.format.as_any(), |template| template.as_any());
-        let arguments = PyTuple::new(py, [writer, vocab.as_any()])?;
-        let is_made_otherwise = this.template.is_some() || this.reader != Reader::Named;
-        if is_made_otherwise || !this.folder_stops.is_empty() {
-            let restore = slf.get_type().getattr("_restore")?;
-            let told = told_reader(&this.reader);
-            let response = this.inner.response().map(CoreResponse::source);
-            let stops = this.folder_stops.clone();
-            let arguments =
-                (writer, vocab, &this.format, told, response, stops).into_pyobject(py)?;
-            return PyTuple::new(py, [restore, arguments.into_any()]);
-        }
-        // Tools that were read once are not checked again.
-        let unchecked = PyDict::new(py);
-        unchecked.set_item("check_template", false)?;
-        let partial = py.import("functools")?.getattr("partial")?;
-        let new = partial.call((slf.get_type(),), Some(&unchecked))?;
-        PyTuple::new(py, [new, arguments.into_any()])
+        Self::reduced(slf)
     }
 }
-
-impl Codec {
-    /// The parts that streams share: the core's codec, and the texts of events.
-    pub(crate) fn parts(&self) -> (&CoreCodec, &Arc<Texts>) {
-        (&self.inner, &self.texts)
-    }
-}
-
-/// The name of the vocabulary of the package, as an argument.
-const EMBEDDED: &str = "embedded";
-
-/// The error of a codec without a vocabulary. The ids of one that the caller did not choose would be no model's.
-fn lacks_vocab(subject: &str, file: &str) -> PyErr {
-    let message = format!(
-        "{subject}: needs a vocabulary, expected `Codec.from_pretrained(MODEL)`, or `vocab=` with the model's files; \
-         `vocab=\"{EMBEDDED}\"` is in the package for trying things out, and its ids are no model's"
-    );
-    FormatError::new_err((message, file.to_owned(), String::new()))
-}
-
-/// The vocabulary that an argument names, and the path that it was loaded from here.
-fn vocab_of<'py>(
-    py: Python<'py>,
-    vocab: &Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, Vocab>, Option<String>)> {
-    if let Ok(vocab) = vocab.cast::<Vocab>() {
-        return Ok((vocab.clone(), None));
-    }
-    // A string alone: a path of this name is `./embedded`, or no string.
-    if vocab.cast::<PyString>().is_ok_and(|name| name == EMBEDDED) {
-        return Ok((Bound::new(py, Vocab::new(CoreVocab::embedded()))?, None));
-    }
-    let path: PathBuf = vocab.extract()?;
-    let file = path.display().to_string();
-    Ok((Bound::new(py, load(py, path, VocabOptions::default())?)?, Some(file)))
-}
-
-/// Cost of reading an id, in bytes of text.
-const ID_BYTES: usize = 4;
-
-/// Fixed cost of a conversation of a batch, in bytes of text.
-const ITEM_BYTES: usize = 128;
 
 /// The name of a column, or names of several.
 struct Names(Vec<String>);
@@ -1391,24 +699,4 @@ impl<'py> FromPyObject<'_, 'py> for Names {
         let ListOf(names) = names.extract::<ListOf<String>>()?;
         Ok(Self(names))
     }
-}
-
-/// What a turn goes on from.
-enum Prompt {
-    Encoding(Py<Encoding>),
-    Ids(Ids),
-}
-
-impl Prompt {
-    fn ids(&self) -> &[chatcodec::TokenId] {
-        match self {
-            Self::Encoding(encoding) => encoding.get().inner().ids(),
-            Self::Ids(ids) => ids.all(),
-        }
-    }
-}
-
-/// An error of messages that the caller gave as `new_messages`.
-fn of_new_messages(error: chatcodec::Error) -> chatcodec::Error {
-    error.with_path(|path| if path.starts_with("messages") { format!("new_{path}") } else { path })
 }

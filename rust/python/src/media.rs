@@ -13,14 +13,8 @@ use crate::node::{is_mapping, members};
 /// The name of the option.
 pub(crate) const MEDIA_TOKENS: &str = "media_tokens";
 
-/// The function among a call's options, checked.
-pub(crate) fn counter<'py>(
-    options: Option<&Bound<'py, PyDict>>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(given) = options.map(|options| options.get_item(MEDIA_TOKENS)).transpose()?.flatten()
-    else {
-        return Ok(None);
-    };
+/// The function, checked; none for None.
+pub(crate) fn counter<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     if given.is_none() {
         return Ok(None);
     }
@@ -31,7 +25,7 @@ pub(crate) fn counter<'py>(
         );
         return Err(PyTypeError::new_err(message));
     }
-    Ok(Some(given))
+    Ok(Some(given.clone()))
 }
 
 /// The messages with the counts of a function.

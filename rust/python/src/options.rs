@@ -1,157 +1,276 @@
-//! The options of `encode` and of what encodes, read and checked.
+//! The options of `encode`, and of every method that takes them.
+//!
+//! In: the keyword arguments of a call. Out: [`Options`], read and checked. Each option has one line in
+//! [`Options::set`]; its type for callers is in `chatcodec.options`.
 
 use chatcodec::{
     Boundary, Clock, EncodeOptions, Format as CoreFormat, Markup, OnArguments, OnDependent,
-    OnMarker, OnUnknown, OnUnsupported, Owned, ReadOptions, Template as CoreTemplate,
-    TemplateOptions,
+    OnMarker, OnReasoning, OnUnknown, OnUnsupported, Owned, ReadOptions, Template as CoreTemplate,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyDict};
+use pyo3::types::{PyAny, PyDict, PyString};
 
 use crate::errors::{quoted, raise};
+use crate::ids::Threads;
 use crate::media::{MEDIA_TOKENS, counter};
 use crate::node::{Raised, Value};
 
+/// What writes conversations: a format, or a template before it.
+pub(crate) type Writer<'a> = (&'a CoreFormat, Option<&'a CoreTemplate>);
+
+/// The names of the options that all formats have; `tools` is the first.
+const NAMES: [&str; 12] = [
+    "tools",
+    "add_generation_prompt",
+    "continue_final",
+    "stop_final",
+    "on_marker",
+    "boundary",
+    "on_arguments",
+    "unknown",
+    "on_unsupported",
+    "markup",
+    "threads",
+    MEDIA_TOKENS,
+];
+
+/// What differs between the methods that take the options.
+pub(crate) struct Method {
+    /// Whether `tools` is one of the options.
+    pub(crate) has_tools: bool,
+    pub(crate) on_unknown: OnUnknown,
+    pub(crate) markup: Markup,
+}
+
+impl Method {
+    /// `encode` itself.
+    pub(crate) const ENCODE: Self =
+        Self { has_tools: true, on_unknown: OnUnknown::Error, markup: Markup::Text };
+    /// `encode_batch`, whose conversations may be rows with other columns.
+    pub(crate) const BATCH: Self = Self { on_unknown: OnUnknown::Ignore, ..Self::ENCODE };
+    /// `extend`, whose prompt has the tools.
+    pub(crate) const EXTEND: Self = Self { has_tools: false, ..Self::ENCODE };
+
+    /// The names of the options that the method takes in all formats.
+    fn names(&self) -> &'static [&'static str] {
+        if self.has_tools { &NAMES } else { &NAMES[1..] }
+    }
+}
+
 /// The options of `encode`, read and checked.
 pub(crate) struct Options<'py> {
+    pub(crate) tools: Option<Bound<'py, PyAny>>,
     pub(crate) encode: EncodeOptions,
     pub(crate) read: ReadOptions,
+    pub(crate) threads: Option<Threads>,
     /// The caller's function that counts the ids of images and other parts.
     pub(crate) counter: Option<Bound<'py, PyAny>>,
 }
 
 impl<'py> Options<'py> {
-    pub(crate) fn new(
-        (format, template): (&CoreFormat, Option<&CoreTemplate>),
-        add_generation_prompt: Option<bool>,
-        (continue_final, stop_final): (bool, bool),
-        words: [(&str, &str); 6],
-        options: Option<&Bound<'py, PyDict>>,
+    /// Reads the keyword arguments of a call.
+    ///
+    /// Raises `TypeError` for an unknown name or a value of another type, `ValueError` for an unknown word.
+    pub(crate) fn read(
+        writer: Writer<'_>,
+        given: Option<&Bound<'py, PyDict>>,
+        method: &Method,
     ) -> PyResult<Self> {
-        let counter = counter(options)?;
-        let (mut thinking, mut date, mut effort) = (None, None, None);
-        let of_format = options.filter(|_| template.is_none());
-        let template = match template {
-            Some(template) => template_options(template, options)?,
-            None => TemplateOptions::default(),
+        let read = ReadOptions {
+            on_unknown: method.on_unknown,
+            markup: method.markup,
+            ..ReadOptions::default()
         };
-        for (option, value) in of_format.into_iter().flatten() {
-            let known = format.options();
-            let wrong = |expected: &str| {
-                let kind = value.get_type();
-                let kind = kind.name().map_or_else(|_| String::new(), |name| name.to_string());
-                PyTypeError::new_err(format!("{option}: is `{kind}`, expected {expected} or None"))
-            };
-            let text = || value.extract::<Option<String>>().map_err(|_| wrong("a string"));
-            let option = option.to_string();
-            match option.as_str() {
-                MEDIA_TOKENS => {}
-                name if !known.contains(&name) => {
-                    let (name, known) = (format.name(), known.join("`, `"));
-                    let known =
-                        if known.is_empty() { "no options".into() } else { format!("`{known}`") };
-                    let (option, name) = (chatcodec::place(&option), chatcodec::place(name));
-                    let message =
-                        format!("unexpected option `{option}`: format `{name}` declares {known}");
-                    return Err(PyTypeError::new_err(message));
+        let encode = EncodeOptions { threads: 1, ..EncodeOptions::default() };
+        let mut options = Self { tools: None, encode, read, threads: None, counter: None };
+        for (name, value) in given.into_iter().flatten() {
+            let name = name.cast::<PyString>()?.to_string_lossy();
+            if options.set(&name, &value, method)? {
+                continue;
+            }
+            match writer {
+                (format, None) => options.set_of_format(&name, &value, format, method)?,
+                (_, Some(template)) => {
+                    options.set_of_template(&name, &value, template, method)?;
                 }
-                "date" => date = text()?,
-                "effort" => effort = text()?,
-                _ => thinking = value.extract().map_err(|_| wrong("True, False"))?,
             }
         }
-        let choose = |(name, word): (&str, &str), known: &[&str]| {
-            known.iter().position(|known| *known == word).ok_or_else(|| {
-                let known = known.join("\", \"");
-                let word = quoted(word);
-                PyValueError::new_err(format!("{name}={word}, expected one of \"{known}\""))
-            })
+        if writer.1.is_some_and(|template| template.mentions("strftime_now")) {
+            options.encode.template.clock = Some(Python::attach(local_time)?);
+        }
+        Ok(options)
+    }
+
+    /// Sets an option that all formats have; false for another name.
+    fn set(&mut self, name: &str, value: &Bound<'py, PyAny>, method: &Method) -> PyResult<bool> {
+        let Self { encode, read, .. } = self;
+        match name {
+            "tools" if method.has_tools => {
+                self.tools = Some(value.clone()).filter(|tools| !tools.is_none());
+            }
+            "add_generation_prompt" => {
+                let wrong = |_| wrong_type(name, value, "True, False or None");
+                encode.add_generation_prompt = value.extract().map_err(wrong)?;
+            }
+            "continue_final" => encode.continue_final = flag(name, value)?,
+            "stop_final" => encode.stop_final = flag(name, value)?,
+            "on_marker" => {
+                let known = [
+                    ("report", OnMarker::Report),
+                    ("error", OnMarker::Error),
+                    ("break", OnMarker::Break),
+                ];
+                encode.on_marker = word_of(name, value, &known)?;
+            }
+            "boundary" => {
+                let known = [("reference", Boundary::Reference), ("isolated", Boundary::Isolated)];
+                encode.boundary = word_of(name, value, &known)?;
+            }
+            "on_arguments" => {
+                let known = [("error", OnArguments::Error), ("string", OnArguments::String)];
+                read.on_arguments = word_of(name, value, &known)?;
+            }
+            "unknown" => {
+                let known = [("error", OnUnknown::Error), ("ignore", OnUnknown::Ignore)];
+                read.on_unknown = word_of(name, value, &known)?;
+            }
+            "on_unsupported" => {
+                let known = [("error", OnUnsupported::Error), ("drop", OnUnsupported::Drop)];
+                read.on_unsupported = word_of(name, value, &known)?;
+                encode.on_unsupported = read.on_unsupported;
+            }
+            "markup" if value.is_none() => read.markup = method.markup,
+            "markup" => {
+                let known =
+                    [("text", Markup::Text), ("parse", Markup::Parse), ("error", Markup::Error)];
+                read.markup = word_of(name, value, &known)?;
+            }
+            "threads" => self.threads = value.extract()?,
+            MEDIA_TOKENS => self.counter = counter(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Sets an option that the format declares.
+    fn set_of_format(
+        &mut self,
+        name: &str,
+        value: &Bound<'py, PyAny>,
+        format: &CoreFormat,
+        method: &Method,
+    ) -> PyResult<()> {
+        let known = format.options();
+        if !known.contains(&name) {
+            let known = match known.join("`, `") {
+                known if known.is_empty() => "no options".into(),
+                known => format!("`{known}`"),
+            };
+            let (name, format) = (chatcodec::place(name), chatcodec::place(format.name()));
+            let message = format!(
+                "unexpected option `{name}`: format `{format}` declares {known} beside `{}`",
+                method.names().join("`, `")
+            );
+            return Err(PyTypeError::new_err(message));
+        }
+        let text = || value.extract().map_err(|_| wrong_type(name, value, "a string or None"));
+        match name {
+            "date" => self.encode.date = text()?,
+            "effort" => self.encode.effort = text()?,
+            _ => {
+                let wrong = |_| wrong_type(name, value, "True, False or None");
+                self.encode.thinking = value.extract().map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets an option of a codec whose template writes: `on_dependent`, or a variable of the template.
+    fn set_of_template(
+        &mut self,
+        name: &str,
+        value: &Bound<'py, PyAny>,
+        template: &CoreTemplate,
+        method: &Method,
+    ) -> PyResult<()> {
+        let read = &mut self.encode.template;
+        if name == "on_dependent" {
+            read.on_dependent = match value.extract::<String>().as_deref() {
+                Ok("text") => OnDependent::Text,
+                Ok("template") => OnDependent::Template,
+                Ok("error") => OnDependent::Error,
+                _ => {
+                    let given = quoted(&value.str()?.to_string_lossy());
+                    let message = format!(
+                        "on_dependent={given}, expected \"text\", \"template\" or \"error\""
+                    );
+                    return Err(PyValueError::new_err(message));
+                }
+            };
+            return Ok(());
+        }
+        // None for a variable that the template does not use is as if it was not given.
+        if value.is_none() && !template.mentions(name) {
+            return Ok(());
+        }
+        let synonyms: &[&str] = match name {
+            "thinking" => &["thinking", "enable_thinking"],
+            "effort" => &["effort", "reasoning_effort"],
+            "date" => &["date", "date_string"],
+            _ => &[],
         };
-        let [on_marker, boundary, on_arguments, unknown, on_unsupported, markup] = words;
-        let markers = [OnMarker::Report, OnMarker::Error, OnMarker::Break];
-        let boundaries = [Boundary::Reference, Boundary::Isolated];
-        let policies = [OnArguments::Error, OnArguments::String];
-        let unknowns = [OnUnknown::Error, OnUnknown::Ignore];
-        let unsupported = [OnUnsupported::Error, OnUnsupported::Drop];
-        let markups = [Markup::Text, Markup::Parse, Markup::Error];
-        let on_unsupported = unsupported[choose(on_unsupported, &["error", "drop"])?];
-        Ok(Self {
-            encode: EncodeOptions {
-                add_generation_prompt,
-                continue_final,
-                stop_final,
-                thinking,
-                date,
-                effort,
-                boundary: boundaries[choose(boundary, &["reference", "isolated"])?],
-                on_marker: markers[choose(on_marker, &["report", "error", "break"])?],
-                on_unsupported,
-                threads: 1,
-                template,
-            },
-            read: ReadOptions {
-                on_arguments: policies[choose(on_arguments, &["error", "string"])?],
-                on_unknown: unknowns[choose(unknown, &["error", "ignore"])?],
-                on_unsupported,
-                markup: markups[choose(markup, &["text", "parse", "error"])?],
-            },
-            counter,
-        })
+        let names = std::iter::once(name).chain(synonyms.iter().copied());
+        let Some(variable) = names.into_iter().find(|name| template.mentions(name)) else {
+            let name = chatcodec::place(name);
+            let message = format!(
+                "unexpected option `{name}`: the template has no such variable, nor is it one of `{}`",
+                method.names().join("`, `")
+            );
+            return Err(PyTypeError::new_err(message));
+        };
+        let raised = Raised::default();
+        let value = Owned::new(variable, &Value::new(value, &raised));
+        raised.check()?;
+        read.variables.push((variable.to_owned(), value.map_err(raise)?));
+        Ok(())
     }
 }
 
-/// The options of a template: its variables by name, and `on_dependent`.
-fn template_options(
-    template: &CoreTemplate,
-    options: Option<&Bound<'_, PyDict>>,
-) -> PyResult<TemplateOptions> {
-    let mut read = TemplateOptions::default();
-    for (option, value) in options.into_iter().flatten() {
-        let option = option.to_string();
-        match option.as_str() {
-            MEDIA_TOKENS => {}
-            "on_dependent" => {
-                read.on_dependent = match value.extract::<String>().as_deref() {
-                    Ok("text") => OnDependent::Text,
-                    Ok("template") => OnDependent::Template,
-                    Ok("error") => OnDependent::Error,
-                    _ => {
-                        let given = quoted(&value.str()?.to_string_lossy());
-                        let message = format!(
-                            "on_dependent={given}, expected \"text\", \"template\" or \"error\""
-                        );
-                        return Err(PyValueError::new_err(message));
-                    }
-                }
-            }
-            // None for a variable that the template does not use is as if it was not given.
-            _ if value.is_none() && !template.mentions(&option) => {}
-            _ => {
-                let synonyms: &[&str] = match option.as_str() {
-                    "thinking" => &["thinking", "enable_thinking"],
-                    "effort" => &["effort", "reasoning_effort"],
-                    "date" => &["date", "date_string"],
-                    _ => &[],
-                };
-                let names = std::iter::once(option.as_str()).chain(synonyms.iter().copied());
-                let Some(name) = names.into_iter().find(|name| template.mentions(name)) else {
-                    let option = chatcodec::place(&option);
-                    let message =
-                        format!("unexpected option `{option}`: the template has no such variable");
-                    return Err(PyTypeError::new_err(message));
-                };
-                let raised = Raised::default();
-                let value = Owned::new(name, &Value::new(&value, &raised));
-                raised.check()?;
-                read.variables.push((name.to_owned(), value.map_err(raise)?));
-            }
-        }
-    }
-    if template.mentions("strftime_now") {
-        read.clock = Some(Python::attach(local_time)?);
-    }
-    Ok(read)
+/// The error of an option with a value of another type.
+fn wrong_type(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+    let kind = value.get_type();
+    let kind = kind.name().map_or_else(|_| String::new(), |kind| kind.to_string());
+    PyTypeError::new_err(format!("{name}: is `{kind}`, expected {expected}"))
+}
+
+/// A bool.
+fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    value.extract().map_err(|_| wrong_type(name, value, "True or False"))
+}
+
+/// The meaning of a word of a closed set.
+fn word_of<T: Copy>(name: &str, value: &Bound<'_, PyAny>, known: &[(&str, T)]) -> PyResult<T> {
+    let Ok(given) = value.cast::<PyString>() else {
+        return Err(wrong_type(name, value, "a string"));
+    };
+    word(name, &given.to_string_lossy(), known)
+}
+
+/// The meaning of a word of a closed set.
+fn word<T: Copy>(name: &str, given: &str, known: &[(&str, T)]) -> PyResult<T> {
+    let found = known.iter().find(|(word, _)| *word == given);
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let known: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+        let (given, known) = (quoted(given), known.join("\", \""));
+        PyValueError::new_err(format!("{name}={given}, expected one of \"{known}\""))
+    })
+}
+
+/// The option `reasoning` of `extend`.
+pub(crate) fn on_reasoning(given: &str) -> PyResult<OnReasoning> {
+    let known = [("keep", OnReasoning::Keep), ("template", OnReasoning::Template)];
+    word("reasoning", given, &known)
 }
 
 /// The local time.
@@ -161,25 +280,6 @@ fn local_time(py: Python<'_>) -> PyResult<Clock> {
     let time = (number("hour")?, number("minute")?, number("second")?);
     let year = i64::from(number("year")?);
     Ok(Clock { year, month: number("month")?, day: number("day")?, time })
-}
-
-/// The options whose values are words, by name.
-pub(crate) fn words<'a>(
-    on_marker: &'a str,
-    boundary: &'a str,
-    on_arguments: &'a str,
-    unknown: &'a str,
-    on_unsupported: &'a str,
-    markup: &'a str,
-) -> [(&'static str, &'a str); 6] {
-    [
-        ("on_marker", on_marker),
-        ("boundary", boundary),
-        ("on_arguments", on_arguments),
-        ("unknown", unknown),
-        ("on_unsupported", on_unsupported),
-        ("markup", markup),
-    ]
 }
 
 /// Whether the first error of a batch is raised, as the option `errors` says.

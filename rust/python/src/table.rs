@@ -24,6 +24,7 @@ use pyo3::types::PyAny;
 use crate::arrow::{schema_capsule, stream_capsule};
 use crate::batch::share;
 use crate::errors::{quoted, raise, raise_data};
+use crate::ids::ListOf;
 use crate::rows::Columns;
 use crate::typed::Capsule;
 
@@ -70,6 +71,26 @@ impl Output {
             let word = quoted(word);
             PyValueError::new_err(format!("`columns` holds {word}, expected some of `{known}`"))
         })
+    }
+
+    /// The columns that a caller asks for: by name, `input_ids` by default, with labels, with errors.
+    pub(crate) fn wanted(
+        names: Option<&ListOf<String>>,
+        labels: bool,
+        errors: bool,
+    ) -> PyResult<Vec<Self>> {
+        let mut wanted = match names {
+            None => vec![Self::InputIds],
+            Some(ListOf(names)) => {
+                names.iter().map(|name| Self::parse(name)).collect::<PyResult<_>>()?
+            }
+        };
+        for (is_wanted, output) in [(labels, Self::Labels), (errors, Self::Error)] {
+            if is_wanted && !wanted.contains(&output) {
+                wanted.push(output);
+            }
+        }
+        Ok(wanted)
     }
 
     fn name(self) -> &'static str {
