@@ -90,90 +90,186 @@ fn closed(end: &str) -> &str {
 
 /// Drafts of plain rows, the likeliest first.
 pub(super) fn candidates(probes: &Probes) -> Option<Vec<Draft>> {
-    let given = Given::default();
-    let text = |messages: &[_], prompted| probes.text(messages, given, prompted);
-    let (question, answer, later) = (user(QUESTION), assistant(ANSWER), user(LATER));
-    let asked = text(std::slice::from_ref(&question), false)?;
-    let prompted = text(std::slice::from_ref(&question), true)?;
-    let answered = text(&[question.clone(), answer.clone()], false)?;
-    let history = [question.clone(), answer, later, assistant(SECOND)];
-    let followed = text(&history[..3], false)?;
-    let last = text(&history, false);
-    let instructed = text(&[system(SYSTEM), question], false);
-
-    let (before, asked_end) = asked.split_once(QUESTION)?;
-    let (_, prompted_end) = prompted.split_once(QUESTION)?;
-    let (_, answered_end) = answered.split_once(ANSWER)?;
-    let (_, rest) = followed.split_once(QUESTION)?;
-    let (between, rest) = rest.split_once(ANSWER)?;
-    let (after, _) = rest.split_once(LATER)?;
-    let last_between =
-        last.as_deref().and_then(|last| Some(last.split_once(LATER)?.1.split_once(SECOND)?.0));
-    let instructed = instructed.as_deref().and_then(|text| {
-        let (head, rest) = text.split_once(SYSTEM)?;
-        Some((head, rest.split_once(QUESTION)?.0))
-    });
-
+    let around = Around::of(probes)?;
     let mut drafts = Vec::new();
-    let known = |text: &str, end: &str| text.starts_with(end).then_some(end.len());
-    for cut in cuts(after, known(after, answered_end)) {
-        let (end, user_head) = after.split_at(cut);
-        let Some(before) = before.strip_suffix(user_head).filter(|_| !user_head.is_empty()) else {
-            continue;
-        };
-        for cut in cuts(between, known(between, asked_end)) {
-            let (user_end, head) = between.split_at(cut);
-            let shown = prompted_end.strip_prefix(user_end);
-            let shown =
-                shown.or_else(|| user_end.trim().is_empty().then(|| prompted_end.trim_start()));
-            let Some(whole) = shown else { continue };
-            let shared = &whole[..common_start(whole, head)];
-            let stop =
-                if end.contains(is_mark) { None } else { user_head.chars().find(|c| is_mark(*c)) };
-            let last_head = last_between
-                .and_then(|last| last.strip_prefix(user_end))
-                .filter(|last| *last != head);
-            let has_marks =
-                user_head.contains(is_mark) && (head.contains(is_mark) || head.trim().is_empty());
-            for begin in begins(before) {
-                for system in systems(instructed, begin, user_head) {
-                    for prompt in [shared, shared.trim_end()] {
-                        if prompt.len() == shared.len() || prompt != shared {
-                            for (is_ids, is_alternate) in
-                                [(true, false), (true, true), (false, false), (false, true)]
-                            {
-                                if is_ids && !has_marks {
-                                    continue;
-                                }
-                                let draft = Draft {
-                                    is_ids,
-                                    is_alternate,
-                                    is_always_prompted: asked == prompted && !shared.is_empty(),
-                                    begin: begin.to_owned(),
-                                    prompt: prompt.to_owned(),
-                                    whole_prompt: whole.to_owned(),
-                                    stop: stop.into_iter().collect(),
-                                    system: system.clone(),
-                                    user: (user_head.to_owned(), user_end.to_owned()),
-                                    user_end: user_end.to_owned(),
-                                    head: head.to_owned(),
-                                    end: end.to_owned(),
-                                    last_head: last_head.map(str::to_owned),
-                                    ..Draft::default()
-                                };
-                                // A last answer with a header of its own, and the same without it.
-                                if last_head.is_some() {
-                                    drafts.push(Draft { last_head: None, ..draft.clone() });
-                                }
-                                drafts.push(draft);
-                            }
+    for turns in around.turns() {
+        around.push_drafts(&turns, &mut drafts);
+    }
+    Some(with_closed_turns(drafts))
+}
+
+/// The text that a template writes around the contents of a few conversations.
+struct Around {
+    /// Before the first question.
+    before: String,
+    /// After the question that a conversation ends with.
+    asked_end: String,
+    /// The same, with the generation prompt.
+    prompted_end: String,
+    /// After the answer that a conversation ends with.
+    answered_end: String,
+    /// Between a question and its answer.
+    between: String,
+    /// Between an answer and the next question.
+    after: String,
+    /// Between the last question and the last answer.
+    last_between: Option<String>,
+    /// Before a system message, and between the message and the question.
+    instructed: Option<(String, String)>,
+    /// Whether a question has the same text with the generation prompt and without.
+    is_same_prompted: bool,
+}
+
+impl Around {
+    /// Renders the conversations; none if the template does not write their contents.
+    fn of(probes: &Probes) -> Option<Self> {
+        let given = Given::default();
+        let text = |messages: &[_], prompted| probes.text(messages, given, prompted);
+        let (question, answer, later) = (user(QUESTION), assistant(ANSWER), user(LATER));
+        let asked = text(std::slice::from_ref(&question), false)?;
+        let prompted = text(std::slice::from_ref(&question), true)?;
+        let answered = text(&[question.clone(), answer.clone()], false)?;
+        let history = [question.clone(), answer, later, assistant(SECOND)];
+        let followed = text(&history[..3], false)?;
+        let last = text(&history, false);
+        let instructed = text(&[system(SYSTEM), question], false);
+
+        let (before, asked_end) = asked.split_once(QUESTION)?;
+        let (_, rest) = followed.split_once(QUESTION)?;
+        let (between, rest) = rest.split_once(ANSWER)?;
+        Some(Self {
+            before: before.to_owned(),
+            asked_end: asked_end.to_owned(),
+            prompted_end: prompted.split_once(QUESTION)?.1.to_owned(),
+            answered_end: answered.split_once(ANSWER)?.1.to_owned(),
+            between: between.to_owned(),
+            after: rest.split_once(LATER)?.0.to_owned(),
+            last_between: last
+                .and_then(|last| Some(last.split_once(LATER)?.1.split_once(SECOND)?.0.to_owned())),
+            instructed: instructed.and_then(|text| {
+                let (head, rest) = text.split_once(SYSTEM)?;
+                Some((head.to_owned(), rest.split_once(QUESTION)?.0.to_owned()))
+            }),
+            is_same_prompted: asked == prompted,
+        })
+    }
+
+    /// The ways to cut the text between contents into turns.
+    fn turns(&self) -> Vec<Turns<'_>> {
+        let known = |text: &str, end: &str| text.starts_with(end).then_some(end.len());
+        let mut turns = Vec::new();
+        for cut in cuts(&self.after, known(&self.after, &self.answered_end)) {
+            let (end, user_head) = self.after.split_at(cut);
+            let before = self.before.strip_suffix(user_head);
+            let Some(before) = before.filter(|_| !user_head.is_empty()) else { continue };
+            for cut in cuts(&self.between, known(&self.between, &self.asked_end)) {
+                let (user_end, head) = self.between.split_at(cut);
+                let Some(prompt) = self.prompt_after(user_end) else { continue };
+                turns.push(Turns {
+                    before,
+                    user: (user_head, user_end),
+                    answer: (head, end),
+                    prompt,
+                });
+            }
+        }
+        turns
+    }
+
+    /// The generation prompt, if a user's turn ends so.
+    fn prompt_after(&self, user_end: &str) -> Option<&str> {
+        let prompt = self.prompted_end.strip_prefix(user_end);
+        prompt.or_else(|| user_end.trim().is_empty().then(|| self.prompted_end.trim_start()))
+    }
+
+    /// The head of the last answer, if it differs from the head of an earlier one.
+    fn last_head(&self, turns: &Turns<'_>) -> Option<&str> {
+        let last = self.last_between.as_deref()?.strip_prefix(turns.user.1)?;
+        Some(last).filter(|last| *last != turns.answer.0)
+    }
+
+    /// Appends the drafts of turns: of each text before them, each system row, each prompt and each guarantee.
+    fn push_drafts(&self, turns: &Turns<'_>, drafts: &mut Vec<Draft>) {
+        let instructed = self.instructed.as_ref().map(|(head, middle)| (&**head, &**middle));
+        for begin in begins(turns.before) {
+            for system in systems(instructed, begin, turns.user.0) {
+                for prompt in turns.prompts() {
+                    for (is_ids, is_alternate) in turns.kinds() {
+                        let draft = Draft {
+                            is_ids,
+                            is_alternate,
+                            begin: begin.to_owned(),
+                            prompt: prompt.to_owned(),
+                            system: system.clone(),
+                            ..self.draft(turns)
+                        };
+                        // A last answer with a header of its own, and the same without it.
+                        if draft.last_head.is_some() {
+                            drafts.push(Draft { last_head: None, ..draft.clone() });
                         }
+                        drafts.push(draft);
                     }
                 }
             }
         }
     }
-    // If several tokens close a turn, the row uses the first.
+
+    /// The parts of a draft that turns alone decide.
+    fn draft(&self, turns: &Turns<'_>) -> Draft {
+        Draft {
+            is_always_prompted: self.is_same_prompted && !turns.shared_prompt().is_empty(),
+            whole_prompt: turns.prompt.to_owned(),
+            stop: turns.stop().into_iter().collect(),
+            user: (turns.user.0.to_owned(), turns.user.1.to_owned()),
+            user_end: turns.user.1.to_owned(),
+            head: turns.answer.0.to_owned(),
+            end: turns.answer.1.to_owned(),
+            last_head: self.last_head(turns).map(str::to_owned),
+            ..Draft::default()
+        }
+    }
+}
+
+/// One way to cut the text between contents: the head and the end of each turn.
+struct Turns<'a> {
+    /// The text before the first user's turn.
+    before: &'a str,
+    user: (&'a str, &'a str),
+    answer: (&'a str, &'a str),
+    /// The generation prompt.
+    prompt: &'a str,
+}
+
+impl<'a> Turns<'a> {
+    /// The common beginning of the generation prompt and of an answer's turn.
+    fn shared_prompt(&self) -> &'a str {
+        &self.prompt[..common_start(self.prompt, self.answer.0)]
+    }
+
+    /// Prompts that a format may have: the shared one, and the same without white space at its end.
+    fn prompts(&self) -> [&'a str; 2] {
+        let shared = self.shared_prompt();
+        [shared, shared.trim_end()]
+    }
+
+    /// The token that stops an answer, if it is the first of the next turn.
+    fn stop(&self) -> Option<char> {
+        let is_own = self.answer.1.contains(is_mark);
+        if is_own { None } else { self.user.0.chars().find(|c| is_mark(*c)) }
+    }
+
+    /// Whether turns begin with ids, and whether roles alternate. Ids need a control token at each head.
+    fn kinds(&self) -> impl Iterator<Item = (bool, bool)> + use<> {
+        let head = self.answer.0;
+        let has_marks =
+            self.user.0.contains(is_mark) && (head.contains(is_mark) || head.trim().is_empty());
+        let all = [(true, false), (true, true), (false, false), (false, true)];
+        all.into_iter().filter(move |(is_ids, _)| has_marks || !is_ids)
+    }
+}
+
+/// Drafts whose turns a single token closes; where several tokens close a turn, the row uses the first. These come last.
+fn with_closed_turns(drafts: Vec<Draft>) -> Vec<Draft> {
     let (mut kept, others): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|draft| {
         let ends = [&draft.end, &draft.user.1]
             .into_iter()
@@ -187,6 +283,5 @@ pub(super) fn candidates(probes: &Probes) -> Option<Vec<Draft>> {
         system: draft.system.as_ref().map(|(head, end)| (head.clone(), closed(end).to_owned())),
         ..draft
     }));
-    let drafts = kept;
-    Some(drafts)
+    kept
 }
