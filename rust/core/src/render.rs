@@ -1,4 +1,7 @@
-//! Messages to spans: a walk over the format's table.
+//! The writer by a format: messages to spans, a walk over the format's table. The other writer is `templated`, which
+//! runs a chat template.
+//!
+//! In: messages that were read and linked, a grammar, options. Out: the spans of one text. Cost: linear in the text.
 //!
 //! A row fits a message when the message has every field that the row needs and the row has a place
 //! for every field that the message has. When none fits the message is refused: text is never
@@ -6,135 +9,36 @@
 
 mod calls;
 mod choose;
+mod declare;
+mod generated;
 mod media;
+mod options;
 mod plan;
 mod refused;
+mod spans;
 mod unplaced;
 
 use std::borrow::Cow;
-use std::ops::Range;
-use std::sync::Arc;
-
-use hashbrown::HashMap;
 
 use crate::error::{Error, MessagePart, Result};
-use crate::format::{
-    DeclaredTools, Format, LastWhen, ReasoningWhen, ToolsPart, ToolsPlace, ToolsRun,
-    word_as_written,
-};
+use crate::format::{Format, LastWhen, ReasoningWhen, ToolsPlace, word_as_written};
 use crate::grammar::{BoundPiece, FixedText, Grammar, Row, Rule};
 use crate::json;
 use crate::message::{Message, Piece as Part, Role};
 use crate::pattern::{self, Field, Filter, Piece};
-use crate::span::{Source, SourceField, Span, SpanKind};
-use crate::template::Paths;
+use crate::span::{Source, SourceField, SpanKind};
 use crate::word::wrong_word;
-use chatcodec_vocab::{ControlId, DummyPrefix, Vocab};
+use chatcodec_vocab::Vocab;
 use choose::begins_with_calls;
 use media::check_media;
+pub use options::Boundary;
+pub(crate) use options::{Before, Follows, Kept, RenderOptions, Rendered};
 use plan::{Plan, Step, check_answers};
 pub(crate) use unplaced::find_unplaced;
 
 /// Estimated number of bytes of a message beside its content.
 const HEADER_BYTES: usize = 48;
 const HEADER_SPANS: usize = 6;
-
-/// How runs of text are joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Boundary {
-    /// As the reference: all text between two control tokens is one run.
-    #[default]
-    Reference,
-    /// The generated text is a run of its own, as during generation.
-    Isolated,
-}
-
-/// Options and arguments of rendering beside the messages.
-#[derive(Debug, Clone, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub(crate) struct RenderOptions<'a> {
-    pub(crate) tools: Option<&'a DeclaredTools>,
-    pub(crate) generation_prompt: bool,
-    /// Whether the generation prompt asks for reasoning.
-    pub(crate) thinking: Option<bool>,
-    /// The date and the reasoning effort, in formats that write them.
-    pub(crate) date: Option<&'a str>,
-    pub(crate) effort: Option<&'a str>,
-    pub(crate) continue_final: bool,
-    pub(crate) stop_final: bool,
-    pub(crate) boundary: Boundary,
-    pub(crate) before: Before,
-    /// A message that is written as if it were the last.
-    pub(crate) kept: Option<Kept>,
-}
-
-/// What precedes the messages.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Before {
-    /// Whether an answer of the assistant's does.
-    pub(crate) answer: bool,
-    /// Whether tools are declared.
-    pub(crate) tools: bool,
-    /// Number of the messages that stand already: they are written for their ends.
-    pub(crate) given: usize,
-}
-
-impl<'a> RenderOptions<'a> {
-    /// Whether reasoning is asked for, in the turn that begins the conversation.
-    fn thinks(&self) -> bool {
-        self.thinking == Some(true) && !self.before.answer
-    }
-
-    /// The word for a field of the first turn: the caller's, or else the format's. Tools have an empty word, because
-    /// they are written elsewhere.
-    fn word(&self, field: Field, format: &'a Format) -> Option<&'a str> {
-        match field {
-            Field::Date => self.date,
-            Field::Effort => self.effort.or_else(|| format.default_effort()),
-            Field::Tools => self.tools.map(|_| ""),
-            _ => None,
-        }
-    }
-}
-
-/// An assistant's message that is written with its reasoning, regardless of later messages.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Kept {
-    pub(crate) index: i32,
-    /// Whether the message is written as the last one.
-    pub(crate) is_last: bool,
-}
-
-/// What precedes a rendered text: a vocabulary may put a space before the first text, or before each text after a
-/// control token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Follows {
-    /// Nothing: a conversation begins.
-    #[default]
-    Nothing,
-    /// A control token.
-    Control,
-    /// Text, which the rendered text continues.
-    Text,
-}
-
-/// A conversation as spans over one text.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Rendered {
-    pub(crate) text: String,
-    pub(crate) spans: Vec<Span>,
-    /// The parts of `text` that a model generates: an assistant's turn after its generation prompt,
-    /// up to and including the stop token.
-    pub(crate) generated: Vec<Range<usize>>,
-    /// The caller's text of spans that normalisation changed.
-    pub(crate) originals: HashMap<usize, String>,
-    /// What precedes it in the conversation.
-    pub(crate) follows: Follows,
-    /// The beginning of the generation prompt in `text`, if there is one.
-    pub(crate) prompt_at: Option<usize>,
-    /// Paths of the values of a template.
-    pub(crate) paths: Option<Arc<Paths>>,
-}
 
 /// Renders messages that have been read and linked.
 pub(crate) fn render(
@@ -488,117 +392,6 @@ impl<'a> Renderer<'a> {
         Ok(())
     }
 
-    fn push(&mut self, kind: SpanKind, text: &str, source: Source) {
-        let start = self.out.text.len();
-        self.out.text.push_str(text);
-        let text = start..self.out.text.len();
-        self.out.spans.push(Span { kind, text, source, skipped: 0 });
-    }
-
-    /// Text of the format or of the caller, after a pending cut.
-    fn push_text(&mut self, kind: SpanKind, text: &str, source: Source) {
-        if text.is_empty() {
-            return;
-        }
-        self.ends_at_next = false;
-        let start = self.out.text.len();
-        if let Some(at) = self.isolate_at.and_then(|at| at.checked_sub(start))
-            && at < text.len()
-        {
-            self.isolate_at = None;
-            self.push_text(kind, &text[..at], source);
-            self.push(SpanKind::Cut, "", source);
-            return self.push_text(kind, &text[at..], source);
-        }
-        if std::mem::take(&mut self.cut) && self.in_run {
-            self.push(SpanKind::Cut, "", source.scaffold());
-            if self.vocab.dummy_prefix() == DummyPrefix::EveryRun {
-                self.push(SpanKind::Literal, " ", source.scaffold());
-            }
-        }
-        self.in_run = true;
-        self.push(kind, text, source);
-    }
-
-    /// The caller's text, normalised by the vocabulary.
-    fn slot(&mut self, text: &str, source: Source) {
-        self.slot_as(text, source, false);
-    }
-
-    fn slot_as(&mut self, text: &str, source: Source, escaped: bool) {
-        if text.is_empty() {
-            return;
-        }
-        let normalised = self.vocab.normalise(text);
-        if escaped {
-            let mut written = String::with_capacity(normalised.len());
-            json::escape_normalised(&normalised, &|text| self.vocab.normalise(text), &mut written);
-            self.push_text(SpanKind::Slot { escaped }, &written, source);
-        } else {
-            self.push_text(SpanKind::Slot { escaped }, &normalised, source);
-        }
-        self.keep_original(text, normalised);
-    }
-
-    /// Keeps the caller's text of the last slot, if normalisation changed it.
-    fn keep_original(&mut self, given: &str, normalised: Cow<'_, str>) {
-        if matches!(normalised, Cow::Owned(changed) if changed != given) {
-            self.out.originals.insert(self.out.spans.len() - 1, given.to_owned());
-        }
-    }
-
-    /// A slot for `whole` without the white space that is not written.
-    fn part_slot(&mut self, whole: &str, part: &str, source: Source) {
-        self.slot(part, source);
-        self.skip_before(whole, part);
-    }
-
-    /// The same for a JSON value, whose texts are normalised.
-    fn json_slot(&mut self, whole: &str, source: Source) {
-        let part = json::trim(whole);
-        let normalised = json::normalise_value(part, self.vocab);
-        self.push_text(SpanKind::Slot { escaped: false }, &normalised, source);
-        self.keep_original(part, normalised);
-        self.skip_before(whole, part);
-    }
-
-    /// Records that the last slot is `part`, without the text before it in `whole`.
-    fn skip_before(&mut self, whole: &str, part: &str) {
-        if !part.is_empty()
-            && let Some(span) = self.out.spans.last_mut()
-        {
-            let before = part.as_ptr() as usize - whole.as_ptr() as usize;
-            span.skipped = whole[..before].chars().count() as u32;
-        }
-    }
-
-    /// A slot for text made of a caller's texts, which are normalised.
-    fn made_slot(&mut self, text: &str, source: Source) {
-        self.push_text(SpanKind::Slot { escaped: false }, text, source);
-    }
-
-    fn control(&mut self, id: ControlId, source: Source) {
-        let (vocab, grammar) = (self.vocab, self.grammar);
-        if let Some(text) = grammar.text_of(id) {
-            return self.push_text(SpanKind::Literal, text, source);
-        }
-        if let Some(tag) = vocab.tag(id.get()) {
-            self.push_text(SpanKind::Literal, &tag.before, source);
-            self.control(tag.token, source);
-            self.push_text(SpanKind::Literal, &tag.after, source);
-            tag.next.iter().for_each(|&next| self.control(next, source));
-            return;
-        }
-        (self.in_run, self.cut) = (false, false);
-        self.push(SpanKind::Control(id), vocab.spelling(id.get()), source);
-        if std::mem::take(&mut self.ends_at_next)
-            && self.grammar.stops(id.get())
-            && let Some(last) = self.out.generated.last_mut()
-        {
-            last.end = self.out.text.len();
-        }
-    }
-
     /// Writes pieces without a field.
     fn scaffold(&mut self, pieces: &[BoundPiece]) {
         for piece in pieces {
@@ -654,83 +447,6 @@ impl<'a> Renderer<'a> {
                 }
                 _ => self.fixed(piece, Source::NONE),
             }
-        }
-    }
-
-    /// The turn that declares tools: its own turn, or a message's.
-    fn tools(&mut self, turn: Option<&Turn<'_>>) -> Result<()> {
-        let grammar = self.grammar;
-        let alone = grammar.tools_alone.as_ref().filter(|_| turn.is_none());
-        let rule = alone.or(grammar.tools.as_ref());
-        let (Some(tools), Some(rule)) = (self.options.tools, rule) else { return Ok(()) };
-        let scaffold = turn.map_or(Source::NONE, |turn| turn.source(SourceField::Scaffold));
-        if let Some(turn) = turn {
-            // Its row decides which parts have a place.
-            self.row(turn)?;
-        }
-        let content = turn.map_or("", |turn| &turn.message.content);
-        let has_media = turn.is_some_and(|turn| !turn.message.media.is_empty());
-        let mut fields = pattern::walk(&rule.pieces);
-        let filter = fields.find_map(|piece| match piece {
-            Piece::Field(Field::System | Field::Content, filter) => Some(*filter),
-            _ => None,
-        });
-        let has_content = has_media || !filter.unwrap_or_default().trim(content).is_empty();
-        let thinks = self.options.thinks();
-        let is_present = |field: Field| match field {
-            Field::Tools => true,
-            Field::Thinking => thinks,
-            _ => has_content,
-        };
-        for piece in pattern::written(&rule.pieces, is_present) {
-            match (piece, turn) {
-                (Piece::Field(Field::Tools, _), _) => self.declare(tools),
-                (&Piece::Field(_, filter), Some(turn)) => {
-                    self.content(turn.message, filter, turn.source(SourceField::Content))?;
-                }
-                (piece, _) => self.fixed(piece, scaffold),
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the declaration of the tools.
-    fn declare(&mut self, tools: &DeclaredTools) {
-        let grammar = self.grammar;
-        let source = Source { message: -1, field: SourceField::Tools };
-        for run in tools.runs() {
-            match run {
-                ToolsRun::Token(nth) => self.fixed(&grammar.declaring[*nth], source.scaffold()),
-                ToolsRun::Text { text, parts } => {
-                    let whole = &tools.text()[text.clone()];
-                    // A vocabulary may normalise a text over the border of two parts.
-                    let is_changed = matches!(self.vocab.normalise(whole), Cow::Owned(_));
-                    if parts.is_empty() || is_changed {
-                        self.slot(whole, source);
-                        continue;
-                    }
-                    for part in parts {
-                        self.part_of_tools(&tools.text()[part.text.clone()], part);
-                    }
-                }
-            }
-        }
-        self.out.paths = tools.paths().cloned();
-    }
-
-    fn part_of_tools(&mut self, text: &str, part: &ToolsPart) {
-        let source = |field| Source { message: -1, field };
-        let Some(path) = part.path else {
-            return self.push_text(SpanKind::Literal, text, source(SourceField::Scaffold));
-        };
-        let kind = SpanKind::Slot { escaped: false };
-        self.push_text(kind, text, source(SourceField::Path(path)));
-        let nth = self.out.spans.len() - 1;
-        if let Some(span) = self.out.spans.last_mut() {
-            span.skipped = part.skipped;
-        }
-        if let Some(original) = &part.original {
-            self.out.originals.insert(nth, original.to_string());
         }
     }
 
@@ -809,97 +525,6 @@ impl<'a> Renderer<'a> {
             self.out.generated.push(generated_from.min(end)..end);
         }
         Ok(())
-    }
-
-    /// Whether the written text is one token that stops a model.
-    fn is_stop(&self, spans: &[Span]) -> bool {
-        matches!(spans, [Span { kind: SpanKind::Control(id), .. }] if self.grammar.stops(id.get()))
-    }
-
-    /// Whether the written text equals a generation prompt.
-    fn is_prompt(&self, spans: &[Span]) -> bool {
-        if spans.iter().any(|span| matches!(span.kind, SpanKind::Slot { .. })) {
-            return false;
-        }
-        let is_control = |piece: &&BoundPiece| matches!(piece, Piece::Control(ids) if ids.first().is_some_and(|id| !id.is_text()));
-        let controls =
-            spans.iter().filter(|span| matches!(span.kind, SpanKind::Control(_))).count();
-        let written: usize = spans.iter().map(|span| span.text.len()).sum();
-        self.grammar.prompts().any(|prompt| {
-            !prompt.is_empty()
-                && controls == prompt.iter().filter(is_control).count()
-                && written == prompt.iter().map(|piece| self.written_bytes(piece)).sum::<usize>()
-        })
-    }
-
-    /// Number of bytes of a row that a generation prompt writes: that of these options if the row begins with all of
-    /// it, or else the longest one that it does. Where it begins with none, the beginning that it has in common with
-    /// that of these options.
-    fn prompt_bytes(&self, turn: &Turn<'_>, pieces: &[BoundPiece], present: u32) -> usize {
-        let (grammar, thinking) = (self.grammar, self.options.thinking);
-        let begun = |prompt| self.begun_bytes(prompt, pieces, present);
-        let (own, whole): (_, Option<usize>) = if turn.after_result {
-            let (plain, asked) = &grammar.after_tool_prompts;
-            let all = [plain].into_iter().chain(asked.iter().flatten());
-            let whole = all.filter_map(|prompt| begun(prompt).ok()).max();
-            (prompt_after_tool(grammar, thinking), whole)
-        } else {
-            let whole = grammar.prompts().filter_map(|prompt| begun(prompt).ok()).max();
-            (prompt_of(grammar, thinking), whole)
-        };
-        begun(own).unwrap_or_else(|common| whole.unwrap_or(common))
-    }
-
-    /// Number of bytes of a prompt if a row begins with all of it; otherwise, as the error, those of their common
-    /// beginning.
-    fn begun_bytes(
-        &self,
-        prompt: &[BoundPiece],
-        pieces: &[BoundPiece],
-        present: u32,
-    ) -> std::result::Result<usize, usize> {
-        use FixedText::Encoded;
-        let mut bytes = 0;
-        let mut row = pattern::written(pieces, |field| present & field.bit() != 0);
-        let mut prompt = prompt.iter().peekable();
-        while let Some(asked) = prompt.next() {
-            match (asked, row.next()) {
-                (Piece::Literal(Encoded(text)), Some(Piece::Literal(Encoded(row)))) => {
-                    let same = common_prefix(text, row);
-                    bytes += same;
-                    if same < text.len() || same < row.len() && prompt.peek().is_some() {
-                        return Err(bytes);
-                    }
-                }
-                (asked, Some(row)) if asked == row => bytes += self.written_bytes(asked),
-                _ => return Err(bytes),
-            }
-        }
-        Ok(bytes)
-    }
-
-    /// Number of bytes of a row that a whole prompt writes whose markers are text: its last id ends there.
-    fn asked_bytes(&self, pieces: &[BoundPiece], present: u32) -> Option<usize> {
-        if self.grammar.text_markers.is_empty() {
-            return None;
-        }
-        let begins = |prompt: &[BoundPiece]| {
-            let row = pattern::written(pieces, |field| present & field.bit() != 0);
-            prompt.iter().zip(row).filter(|(prompt, row)| prompt == row).count() == prompt.len()
-        };
-        let whole = self.grammar.prompts().filter(|prompt| begins(prompt));
-        whole.map(|prompt| prompt.iter().map(|piece| self.written_bytes(piece)).sum()).max()
-    }
-
-    fn written_bytes(&self, piece: &BoundPiece) -> usize {
-        match piece {
-            Piece::Control(ids) => ids.first().map_or(0, |&id| {
-                self.grammar.text_of(id).unwrap_or_else(|| self.vocab.spelling(id.get())).len()
-            }),
-            Piece::Literal(FixedText::Encoded(text)) => text.len(),
-            Piece::Literal(FixedText::Taken(text)) => text.len(),
-            _ => 0,
-        }
     }
 
     /// Writes the pieces of a row for the fields that are present.
