@@ -187,7 +187,7 @@ generation = { prompt = "{A}" }
 user = "{U}{content}{E}"
 assistant = "{A}{?reasoning:\\n{T}\\n{reasoning}\\n{TE}?}{content}{E}"
 """,
-        "`turn.assistant` has more or less around `{reasoning}`",
+        "`turn.assistant` has other things around `{reasoning}`",
     ),
     "a cut beside a control token": (
         """\

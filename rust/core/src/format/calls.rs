@@ -6,8 +6,8 @@ use hashbrown::HashSet;
 
 use super::id_form::IdForm;
 use super::rules::{
-    after_last, check_after_text, check_head, check_pieces, control_names, goes_on, has_field,
-    head, is_calls, is_field, is_text,
+    GOES_ON, after_last, check_after_text, check_head, check_pieces, control_names, goes_on,
+    has_field, head, is_calls, is_field, is_text,
 };
 use super::table::Table;
 use super::{ObjectSpec, RowSpec};
@@ -187,7 +187,7 @@ pub(super) fn check_item(
     check_after_text(key, &walk(tail).collect::<Vec<_>>(), is_free || is_also)?;
     // Unlike a row, a call is read up to the first token after its body.
     if goes_on(pieces) {
-        return wrong(key, "goes on after the token that closes it, expected white space only");
+        return wrong(key, GOES_ON);
     }
     Ok(())
 }

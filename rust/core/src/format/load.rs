@@ -319,7 +319,12 @@ fn check_default(
         return Ok(());
     }
     let Some(after) = own().filter(|row| row.place == RowUse::Both).find_map(after) else {
-        let problem = "is no row of `turn.system` without the text after `{content}`, nor one that is only read, expected that";
+        let shorter = |row: &RowSpec| without_end(&row.pieces).map(|(row, _)| pattern::shown(&row));
+        let shorter = own().find_map(shorter).map_or(String::new(), |row| format!(": {row}"));
+        let problem = format!(
+            "is no row of `turn.system`; expected one without its text after `{{content}}`{shorter}, or a second \
+             pattern of `turn.system` as it is there"
+        );
         return wrong(key, problem);
     };
     if default.to_lowercase().ends_with(&after.to_lowercase()) {
@@ -438,15 +443,15 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
                 {
                     return wrong(
                         key,
-                        "is read back by no row of `turn.assistant`, expected one that differs in its reasoning only",
+                        "is read back by no row of `turn.assistant`; expected a row of `turn.assistant` with other \
+                         reasoning, and nothing else changed",
                     );
                 }
             }
             rules::check_pieces(&key, &pieces)?;
             let read = as_read(file, patterns, role, &pieces);
             if role != Role::Tool && goes_on(&pieces, &read) {
-                let problem = "goes on after the token that closes it, expected white space only";
-                return wrong(key, problem);
+                return wrong(key, rules::GOES_ON);
             }
             if place == RowUse::WrittenDefault {
                 check_default(&key, &pieces, file.default_system.as_deref(), &rows, patterns)?;
@@ -586,7 +591,9 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         };
     };
     let Some(place) = file.place.tools else {
-        return wrong("turn.tools", "has no place, expected `place.tools`");
+        let problem = "has no place; expected `place.tools`: `first`, `before_begin`, `after_system`, \
+                       `first_user`, `last_user` or `system`";
+        return wrong("turn.tools", problem);
     };
     let fields = [Field::Tools, Field::System, Field::Content, Field::Thinking];
     let texts = texts.clone().into_vec();
@@ -633,7 +640,8 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
         ToolsPlace::First | ToolsPlace::BeforeBegin | ToolsPlace::AfterSystem => holds.is_none(),
     };
     if !fits {
-        let problem = "does not fit `place.tools`: in a system's turn stands `{system}`, in a user's `{content}`";
+        let problem = "does not fit `place.tools`; expected `{system}` in it for `system`, `{content}` for \
+                       `first_user` and `last_user`, and neither for the other places";
         return wrong("turn.tools", problem);
     }
     let declaration = Declaration::new(file, patterns)?;
@@ -688,8 +696,7 @@ fn tools_turn(
     let found = readers.filter_map(|row| Some((row, read_back(row)?)));
     let found = found.max_by_key(|(row, _)| row.name.is_some());
     let Some((row, inside)) = found else {
-        let problem = "is read back by no row, expected one that differs in the text only";
-        return wrong("turn.tools", problem);
+        return wrong("turn.tools", results::unread(&pieces, rows, role));
     };
     rules::check_reads_text("turn.tools", row)?;
     let name = row.name.clone();

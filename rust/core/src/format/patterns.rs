@@ -389,7 +389,8 @@ impl Patterns {
             control.chain(self.tags.iter().map(|(name, _)| (format!("tag.{name}"), name)));
         match self.used.borrow().iter().position(|used| !used).and_then(|at| names.nth(at)) {
             Some((key, name)) => {
-                let problem = format!("is used by no pattern, expected `{{{name}}}` in one");
+                let problem =
+                    format!("is used by no pattern; expected `{{{name}}}` in one, or no such line");
                 wrong(key, problem)
             }
             None => Ok(()),

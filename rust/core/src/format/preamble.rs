@@ -103,8 +103,7 @@ pub(super) fn begin(
     let (of_names, others): (Vec<&RowSpec>, Vec<&RowSpec>) =
         named.partition(|row| row.name.is_some());
     let Some((name, inside)) = of_names.into_iter().chain(others).find_map(read) else {
-        let problem = "is read back by no row, expected a row `named.X.system` or `turn.system` that differs in the text only";
-        return wrong(key, problem);
+        return wrong(key, results::unread(&pieces, rows, Role::System));
     };
     if name.is_none() {
         check_system(file, &inside)?;

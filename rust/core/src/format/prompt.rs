@@ -7,7 +7,7 @@ use super::table::Table;
 use super::{Guarantee, content_block};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Piece};
+use crate::pattern::{Field, Piece, shown};
 
 pub(super) fn check(table: &Table<'_>, thinking: &[Option<Vec<Piece>>; 2]) -> Checked<()> {
     let beginnings = beginnings(table);
@@ -34,12 +34,17 @@ pub(super) fn check(table: &Table<'_>, thinking: &[Option<Vec<Piece>>; 2]) -> Ch
             let is_own = |row: &&super::RowSpec| row.role == Role::Assistant;
             let tokens = reasoning_tokens(table.rows.iter().filter(is_own));
             let mut names = prompt.iter().filter_map(control_names).flatten();
-            let problem = if names.any(|name| tokens.contains(&name)) {
-                "goes further into reasoning than an assistant row does before `{reasoning}`, expected no more \
-                 than that, or an empty block as that row has it"
-            } else {
-                "is not how an assistant row begins, expected what stands before the text of one, or some of it"
-            };
+            if names.any(|name| tokens.contains(&name)) {
+                let problem = "goes further into reasoning than an assistant row does before `{reasoning}`; expected no \
+                               more than that, or an empty block as that row has it";
+                return wrong(key, problem);
+            }
+            let begins = beginnings.iter().map(|(pieces, _)| shown(pieces)).next();
+            let begins = begins.map_or(String::new(), |begins| format!(", which is {begins}"));
+            let problem = format!(
+                "is not how a row of `turn.assistant` begins; expected what the row has before its text{begins}, or a \
+                 beginning of that"
+            );
             return wrong(key, problem);
         }
     }

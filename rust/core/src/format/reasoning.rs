@@ -221,7 +221,8 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     if !fits {
         return wrong(
             key,
-            "has more or less around `{reasoning}`, expected a control token first, one after it, and literals beside it at most",
+            "has other things around `{reasoning}`; expected `{OPEN}{reasoning}{CLOSE}`, where OPEN and CLOSE are names of \
+             `control` or `text`, and at most literals beside them",
         );
     }
     let follows = pieces.get(stretch.end..).unwrap_or_default();
@@ -236,7 +237,8 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     } else {
         wrong(
             key,
-            "has something else after its reasoning, expected `{content}` as text, or a literal and that",
+            "has something else after its reasoning; expected `{content}` there, without a filter of JSON, or a literal and \
+             `{content}`",
         )
     }
 }

@@ -6,7 +6,7 @@ use super::patterns::Patterns;
 use super::{Folded, ResultsSpec, RowSpec, RowUse, rules};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
-use crate::pattern::{Field, Filter, Piece, walk};
+use crate::pattern::{Field, Filter, Piece, shown, walk};
 
 /// The patterns around consecutive results, and the rows that read them: a result with the opening and one
 /// without, if a control token begins it; or the row whose text they become.
@@ -160,6 +160,61 @@ fn strip_start(pieces: &[Piece], start: &[Piece]) -> Option<Vec<Piece>> {
 /// there.
 pub(super) fn read_as(row: &[Piece], pieces: &[Piece], field: Field) -> Option<Vec<Piece>> {
     inside_of(row, pieces).filter(|inside| rules::has_field(inside, field))
+}
+
+/// The problem of a turn that no row reads, with a row that would read it.
+pub(super) fn unread(turn: &[Piece], rows: &[RowSpec], role: Role) -> String {
+    let is_own =
+        |row: &&RowSpec| row.role == role && row.name.is_none() && row.place == RowUse::Both;
+    let own = rows.iter().find(is_own).map(|row| {
+        format!("the beginning and the end of `{}`, which is {}", row.key, shown(&row.pieces))
+    });
+    // A row with the header of another would be read as that row.
+    let is_other = |row: &Vec<Piece>| {
+        let mut heads = rows.iter().map(|other| rules::head(&other.pieces));
+        role == Role::System && heads.all(|head| head != rules::head(row))
+    };
+    let named = reader_of(turn)
+        .filter(is_other)
+        .map(|row| format!("`[named.NAME]` with `system = {}`", shown(&row)));
+    let expected: Vec<String> = own.into_iter().chain(named).collect();
+    let expected = if expected.is_empty() {
+        "a row with these control tokens and `{content}`".to_owned()
+    } else {
+        expected.join(", or a row of its own: ")
+    };
+    format!("is read back by no row; expected {expected}")
+}
+
+/// A row that reads a turn: its header, `{content}` and the token at its end.
+fn reader_of(turn: &[Piece]) -> Option<Vec<Piece>> {
+    let mut row = Vec::new();
+    let mut pieces = turn.iter().peekable();
+    while let Some(piece) = pieces.next() {
+        match piece {
+            Piece::Control(_) => row.push(piece.clone()),
+            Piece::Literal(text)
+                if text.starts_with('\n') || text.contains('\n') && row.len() == 1 =>
+            {
+                let line = text.split_inclusive('\n').next().unwrap_or_default();
+                row.push(Piece::Literal(line.to_owned()));
+                break;
+            }
+            Piece::Literal(text)
+                if !text.contains('\n') && matches!(pieces.peek(), Some(Piece::Control(_))) =>
+            {
+                row.push(piece.clone());
+            }
+            _ => break,
+        }
+    }
+    if row.is_empty() {
+        return None;
+    }
+    row.push(Piece::Field(Field::Content, Filter::None));
+    let end = turn.iter().rposition(|piece| matches!(piece, Piece::Control(_)));
+    row.extend_from_slice(end.filter(|&end| end > 0).map_or(&[], |end| &turn[end..]));
+    inside_of(&row, turn).map(|_| row)
 }
 
 /// The content that a row reads of a pattern that differs only in its content.

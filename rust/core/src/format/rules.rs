@@ -189,10 +189,18 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
 }
 
 /// Checks that the row which reads a pattern back reads text, not JSON.
+/// The problem of a row or a call with more after its last token.
+pub(super) const GOES_ON: &str = "goes on after the token that closes it; expected white space only there: text belongs \
+                                  before that token, or at the beginning of the next row";
+
 pub(super) fn check_reads_text(key: &str, row: &RowSpec) -> Checked<()> {
     let is_json = |piece: &Piece| matches!(piece, Piece::Field(Field::Content, it) if it.is_json());
     if walk(&row.pieces).any(is_json) {
-        return wrong(key, format!("is read as JSON by `{}`, expected a row of text", row.key));
+        let problem = format!(
+            "is read as JSON by `{}`; expected a row whose `{{content}}` has no filter of JSON",
+            row.key
+        );
+        return wrong(key, problem);
     }
     Ok(())
 }
@@ -408,7 +416,8 @@ pub(super) fn check_after_text(key: &str, tail: &[&Piece], free: bool) -> Checke
         Some(_) => {
             return wrong(
                 key,
-                "has something else after its text, expected calls, then a literal, then `{~}`, then a control token at most",
+                "has something else after its text; expected at most `{calls}`, a literal, `{~}` and a control token, in \
+                 this order",
             );
         }
     };
@@ -426,7 +435,7 @@ pub(super) fn check_after_text(key: &str, tail: &[&Piece], free: bool) -> Checke
         after => after,
     };
     if !after.iter().all(is_scaffold) {
-        return wrong(key, "goes on after the token that closes it, expected white space only");
+        return wrong(key, GOES_ON);
     }
     Ok(())
 }

@@ -220,7 +220,9 @@ fn check_decidable(table: &Table<'_>, reads: &Reads) -> Checked<()> {
 }
 
 fn same_as(key: &str, other: &str) -> Checked<()> {
-    let problem = format!("can be read as `{other}`, expected one that differs before its text");
+    let problem = format!(
+        "can be read as `{other}`; expected another control token, or other text, before the text of one of them"
+    );
     wrong(key, problem)
 }
 

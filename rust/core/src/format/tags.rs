@@ -110,7 +110,8 @@ fn way(key: &str, text: &str, is_written: bool) -> Checked<TagSpec> {
         [Piece::Control(names), Piece::Literal(after)] => ("", names, after.as_str()),
         [Piece::Control(names)] if !next.is_empty() => ("", names, ""),
         _ => {
-            let problem = "is not one control token with text around it, nor several with text after the first, expected that";
+            let problem = "is no tag; expected one control token with text around it, or several with text after the \
+                           first";
             return wrong(key, problem);
         }
     };

@@ -54,8 +54,7 @@ fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
         }
         let read = as_read(&row.pieces, table.folds_system);
         if table.guarantee == Guarantee::Ids && !is_answer && !begins_with_literal(&read) {
-            let problem =
-                "begins with a field or a guard, expected a control token, or text of its own";
+            let problem = "begins with a field or a guard; expected a control token or text before it, such as the role's name";
             return wrong(&row.key, problem);
         }
         // A system message of text may precede it, and would become its text.
@@ -76,7 +75,7 @@ fn text_rows<'t>(table: &Table<'t>) -> Checked<Vec<&'t RowSpec>> {
         });
         if let Some(other) = same {
             let problem = format!(
-                "can be read as `{}`, expected one that differs before its text",
+                "can be read as `{}`; expected other text before the text of one of them",
                 other.key
             );
             return wrong(&row.key, problem);
@@ -179,7 +178,8 @@ fn check_before(row: &RowSpec, table: &Table<'_>, text_rows: &[&RowSpec]) -> Che
     if table.guarantee == Guarantee::Ids {
         return wrong(
             &row.key,
-            "is closed by no control token, expected one, as what follows it may begin with text",
+            "is closed by no control token; expected one at its end, as what follows it may begin with text and would be \
+             its text",
         );
     }
     if is_white(&suffix)

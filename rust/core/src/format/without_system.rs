@@ -103,13 +103,11 @@ fn turn(text: &str, patterns: &Patterns, rows: &[RowSpec]) -> Checked<FixedTurn>
     if !matches!(pieces.first(), Some(Piece::Control(_))) {
         return wrong(KEY, "begins with text, expected a control token");
     }
-    let rows = rows.iter().filter(|row| row.role == Role::System && row.place == RowUse::Both);
-    let read = rows.filter_map(|row| Some((row, results::inside_of(&row.pieces, &pieces)?)));
+    let readers = rows.iter().filter(|row| row.role == Role::System && row.place == RowUse::Both);
+    let read = readers.filter_map(|row| Some((row, results::inside_of(&row.pieces, &pieces)?)));
     // A row of a name reads less than the row without a name.
     let Some((row, inside)) = read.max_by_key(|(row, _)| row.name.is_some()) else {
-        let problem = "is read back by no row, expected one of `turn.system` or `named` that differs in the text \
-                       only";
-        return wrong(KEY, problem);
+        return wrong(KEY, results::unread(&pieces, rows, Role::System));
     };
     let filter = walk(&row.pieces).find_map(|piece| match piece {
         Piece::Field(Field::Content, filter) => Some(*filter),

@@ -31,7 +31,7 @@ impl Escapes {
             table.and_then(|table| table.iter().map(escape).collect());
         let Some(escapes) = escapes else {
             let problem = format!(
-                "is not a table of 1 to {MAX_ESCAPES} characters and the texts of 2 to {MAX_BYTES} bytes for them, expected that"
+                "is no table of escapes; expected 1 to {MAX_ESCAPES} characters and the texts of 2 to {MAX_BYTES} bytes for them"
             );
             return wrong(key, problem);
         };
