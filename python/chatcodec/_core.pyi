@@ -219,6 +219,11 @@ class Codec:
         """
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
+    def _keys(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, **options: "Any") -> list[tuple[int, str]]:
+        """
+        The keys of the format file that write the text of a conversation, for `chatcodec.check`: the first byte of
+        each part in `Encoding.text`, and the key. Empty for a codec whose template writes.
+        """
     @staticmethod
     def _restore(writer: Any, vocab: Any, format: Format, told: "tuple[str, list[str], list[str], list[str]]", response: "str | None" = None, stop_ids: "list[int] | None" = None) -> Codec:
         """

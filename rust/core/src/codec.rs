@@ -480,6 +480,32 @@ impl Codec {
         Ok((encoding, passed))
     }
 
+    /// The keys of the format file that write the text of a conversation: the first byte of each part in
+    /// [`Encoding::text`], and the key. None of a conversation that a template writes.
+    ///
+    /// # Errors
+    /// Those of [`Codec::encode_conversation`].
+    pub fn keys(
+        &self,
+        conversation: Conversation,
+        options: &EncodeOptions,
+    ) -> Result<Vec<(usize, String)>> {
+        if conversation.values.is_some() {
+            return Ok(Vec::new());
+        }
+        let mut conversation = self.fitted(conversation, options)?;
+        let mut messages = std::mem::take(&mut conversation.messages);
+        let (format, vocab, grammar) = self.parts();
+        conversation::link(&mut messages, format);
+        let rendered = self.end_of(&messages, options).and_then(|end| {
+            let tools = conversation.tools.as_ref();
+            let options = RenderOptions { keyed: true, ..render_options(tools, end, options) };
+            render::render(&messages, format, grammar, vocab, &options)
+        });
+        let rendered = rendered.map_err(|error| conversation.error_at_origin(error))?;
+        Ok(rendered.keys.into_iter().map(|(at, key)| (at, key.name(format))).collect())
+    }
+
     /// Whether a conversation begins with a result of text, which needs an assistant's message before it.
     fn begins_with_text_result(&self, messages: &[Message]) -> bool {
         self.inner.bound.grammar().has_text_results()

@@ -131,7 +131,8 @@ pub(crate) fn encode(
     on_marker: OnMarker,
     threads: usize,
 ) -> Result<Encoding> {
-    let Rendered { text, spans, generated, originals, follows, prompt_at, paths } = rendered;
+    let Rendered { text, spans, generated, originals, follows, prompt_at, paths, keys: _ } =
+        rendered;
     let path = |span: usize| path_of(paths.as_deref(), spans[span].source);
     let parts = (&*text, &*spans, &*generated);
     let breaks = breaks_for(on_marker, parts, grammar, vocab, &path)?;

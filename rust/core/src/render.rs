@@ -11,6 +11,7 @@ mod calls;
 mod choose;
 mod declare;
 mod generated;
+mod keys;
 mod media;
 mod options;
 mod plan;
@@ -30,6 +31,7 @@ use crate::span::{Source, SourceField, SpanKind};
 use crate::word::wrong_word;
 use chatcodec_vocab::Vocab;
 use choose::begins_with_calls;
+use keys::Key;
 use media::check_media;
 pub use options::Boundary;
 pub(crate) use options::{Before, Follows, Kept, RenderOptions, Rendered};
@@ -58,7 +60,7 @@ pub(crate) fn render(
     let content: usize = messages.iter().map(|message| message.content.len()).sum();
     renderer.out.text.reserve(content + messages.len() * HEADER_BYTES);
     renderer.out.spans.reserve(messages.len() * HEADER_SPANS);
-    renderer.scaffold(&grammar.begin);
+    renderer.keyed(Key::Begin, |renderer| renderer.scaffold(&grammar.begin));
     let mut previous = None;
     let reasoning_from = reasoning_from(messages, options, format);
     refused::check(messages, reasoning_from, format, options)?;
@@ -72,26 +74,27 @@ pub(crate) fn render(
     for step in &plan.steps {
         let comes = |at: &mut usize| step.message().is_none_or(|index| index >= *at);
         if begins_at.take_if(comes).is_some() {
-            renderer.own_turn(&grammar.begin_turn);
+            renderer.keyed(Key::BeginTurn, |renderer| renderer.own_turn(&grammar.begin_turn));
         }
         renderer.step(step, messages, reasoning_from, previous)?;
         previous = step.message().or(previous);
     }
     if begins_at.is_some() {
-        renderer.own_turn(&grammar.begin_turn);
+        renderer.keyed(Key::BeginTurn, |renderer| renderer.own_turn(&grammar.begin_turn));
     }
     if options.generation_prompt {
         renderer.out.prompt_at = Some(renderer.out.text.len());
-        renderer.scaffold(if follows_result(messages, messages.len(), grammar) {
+        let prompt = if follows_result(messages, messages.len(), grammar) {
             prompt_after_tool(grammar, options.thinking)
         } else {
             prompt_of(grammar, options.thinking)
-        });
+        };
+        renderer.keyed(renderer.prompt_key(), |renderer| renderer.scaffold(prompt));
     } else if !options.continue_final {
         if options.stop_final {
-            renderer.stop(messages.len());
+            renderer.keyed(Key::Stop, |renderer| renderer.stop(messages.len()));
         }
-        renderer.scaffold(&grammar.end);
+        renderer.keyed(Key::End, |renderer| renderer.scaffold(&grammar.end));
     }
     Ok(renderer.out)
 }
@@ -353,7 +356,8 @@ impl<'a> Renderer<'a> {
                 return self.message(&Turn::new(&Message::new(Role::System, text), -1), false);
             }
             Step::WithoutSystem => {
-                self.own_turn(&grammar.without_system[usize::from(self.options.tools.is_some())]);
+                let turn = &grammar.without_system[usize::from(self.options.tools.is_some())];
+                self.keyed(Key::WithoutSystem, |this| this.own_turn(turn));
                 return Ok(());
             }
             Step::Message { index, system } => (index, system),
@@ -384,10 +388,14 @@ impl<'a> Renderer<'a> {
             return self.message(&turn, open);
         };
         let goes_on = is_result(index.checked_sub(1));
-        self.frame(if goes_on { &results.between } else { &results.open }, &turn);
+        if goes_on {
+            self.keyed(Key::ResultsBetween, |this| this.frame(&results.between, &turn));
+        } else {
+            self.keyed(Key::ResultsOpen, |this| this.frame(&results.open, &turn));
+        }
         self.message(&turn, open)?;
         if !is_result(Some(index + 1)) {
-            self.frame(&results.close, &turn);
+            self.keyed(Key::ResultsClose, |this| this.frame(&results.close, &turn));
         }
         Ok(())
     }
@@ -451,7 +459,18 @@ impl<'a> Renderer<'a> {
     }
 
     fn message(&mut self, turn: &Turn<'_>, open: bool) -> Result<()> {
-        let (row, mut present) = self.row(turn)?;
+        let (row, present) = self.row(turn)?;
+        self.keyed(self.row_key(row), |this| this.message_by(row, present, turn, open))
+    }
+
+    /// Writes a message by its row.
+    fn message_by(
+        &mut self,
+        row: &Row,
+        mut present: u32,
+        turn: &Turn<'_>,
+        open: bool,
+    ) -> Result<()> {
         if self.options.tools.is_some() {
             present |= Field::Tools.bit();
         }
@@ -570,8 +589,11 @@ impl<'a> Renderer<'a> {
             }
             Piece::Field(Field::Calls, _) => {
                 if present & Field::Content.bit() != 0 {
-                    let scaffold = turn.source(SourceField::Scaffold);
-                    self.push_text(SpanKind::Literal, &self.grammar.after_content, scaffold);
+                    let (scaffold, text) =
+                        (turn.source(SourceField::Scaffold), &self.grammar.after_content);
+                    self.keyed(Key::AfterContent, |this| {
+                        this.push_text(SpanKind::Literal, text, scaffold);
+                    });
                 }
                 self.calls(&message.calls, turn)?;
             }
@@ -582,6 +604,10 @@ impl<'a> Renderer<'a> {
 
     /// A content: each of its texts through the filter, and between them its other parts.
     fn content(&mut self, message: &Message, filter: Filter, source: Source) -> Result<()> {
+        if source.message < 0 {
+            self.keyed(Key::DefaultSystem, |this| this.text(&message.content, filter, source));
+            return Ok(());
+        }
         if message.media.is_empty() {
             self.text(&message.content, filter, source);
             return Ok(());

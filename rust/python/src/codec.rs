@@ -534,6 +534,29 @@ impl Codec {
         Ok(self.encoded(messages, options)?.inner().ids().len())
     }
 
+    /// The keys of the format file that write the text of a conversation, for `chatcodec.check`: the first byte of
+    /// each part in `Encoding.text`, and the key. Empty for a codec whose template writes.
+    #[pyo3(signature = (
+        messages: "Sequence[Mapping[str, Any]]",
+        *,
+        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
+        add_generation_prompt: "bool | None" = None,
+        **options: "Any"
+    ))]
+    fn _keys(
+        &self,
+        messages: &Bound<'_, PyAny>,
+        tools: Option<&Bound<'_, PyAny>>,
+        add_generation_prompt: Option<bool>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Vec<(usize, String)>> {
+        let words = words("report", "reference", "error", "error", "error", "text");
+        let ends = (false, false);
+        let options = Options::new(self.writer(), add_generation_prompt, ends, words, options)?;
+        let read = self.read(messages, tools, &options)?.map_err(raise)?;
+        self.inner.keys(read, &options.encode).map_err(raise)
+    }
+
     /// The canonical form of a conversation: `decode(encode(messages).ids)`, computed without
     /// encoding. With `tools`, the message that declares them is part of it. The options and errors
     /// are those of `encode`; parts that `unknown` or `on_unsupported` leaves out are absent. In a codec of a

@@ -1,6 +1,6 @@
 //! Writer of the calls of a message.
 
-use super::{Renderer, Turn, check_word};
+use super::{Key, Renderer, Turn, check_word};
 use crate::call::python::names;
 use crate::call::{Member, ObjectSpec, Written};
 use crate::error::{Error, MessagePart, Result};
@@ -17,19 +17,20 @@ impl<'a> Renderer<'a> {
         let grammar = self.grammar;
         let list = grammar.list.as_ref();
         if let Some(list) = list {
-            self.frame(&list.open, turn);
+            self.keyed(Key::CallsOpen, |this| this.frame(&list.open, turn));
         }
         for (i, call) in calls.iter().enumerate() {
             if let (Some(list), Some(before)) =
                 (list, i.checked_sub(1).and_then(|at| calls.get(at)))
                 && self.stands_between(list, before, call, i, turn)?
             {
-                self.frame(&list.between, turn);
+                self.keyed(Key::CallsBetween, |this| this.frame(&list.between, turn));
             }
-            self.call(call, i, turn)?;
+            let kind = self.item(call).map_or(0, |(_, item)| item.call);
+            self.keyed(Key::Call(kind), |this| this.call(call, i, turn))?;
         }
         if let Some(list) = list {
-            self.frame(&list.close, turn);
+            self.keyed(Key::CallsClose, |this| this.frame(&list.close, turn));
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::keys::Key;
 use super::{Renderer, Turn};
 use crate::error::Result;
 use crate::format::{DeclaredTools, ToolsPart, ToolsRun};
@@ -34,16 +35,20 @@ impl Renderer<'_> {
             Field::Thinking => thinks,
             _ => has_content,
         };
-        for piece in pattern::written(&rule.pieces, is_present) {
-            match (piece, turn) {
-                (Piece::Field(Field::Tools, _), _) => self.declare(tools),
-                (&Piece::Field(_, filter), Some(turn)) => {
-                    self.content(turn.message, filter, turn.source(SourceField::Content))?;
+        self.keyed(Key::Tools, |this| {
+            for piece in pattern::written(&rule.pieces, is_present) {
+                match (piece, turn) {
+                    (Piece::Field(Field::Tools, _), _) => {
+                        this.keyed(Key::Declaration, |this| this.declare(tools))
+                    }
+                    (&Piece::Field(_, filter), Some(turn)) => {
+                        this.content(turn.message, filter, turn.source(SourceField::Content))?;
+                    }
+                    (piece, _) => this.fixed(piece, scaffold),
                 }
-                (piece, _) => self.fixed(piece, scaffold),
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Writes the declaration of the tools.

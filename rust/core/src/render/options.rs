@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::keys::Key;
 use crate::format::{DeclaredTools, Format};
 use crate::pattern::Field;
 use crate::span::Span;
@@ -49,6 +50,8 @@ pub(crate) struct RenderOptions<'a> {
     pub(crate) before: Before,
     /// A message that is written as if it were the last.
     pub(crate) kept: Option<Kept>,
+    /// Whether [`Rendered::keys`] are recorded.
+    pub(crate) keyed: bool,
 }
 
 /// What precedes the messages.
@@ -117,4 +120,6 @@ pub(crate) struct Rendered {
     pub(crate) prompt_at: Option<usize>,
     /// Paths of the values of a template.
     pub(crate) paths: Option<Arc<Paths>>,
+    /// The keys of the format file that wrote the text, if they were asked for: each with its first byte.
+    pub(crate) keys: Vec<(usize, Key)>,
 }

@@ -411,7 +411,16 @@ impl Stencil {
         let prompt_at = self.prompt_at.map(place);
         let (originals, paths) = (self.originals.clone(), Some(self.paths.clone()));
         let follows = Follows::Nothing;
-        let rendered = Rendered { text, spans, generated, originals, follows, prompt_at, paths };
+        let rendered = Rendered {
+            text,
+            spans,
+            generated,
+            originals,
+            follows,
+            prompt_at,
+            paths,
+            keys: Vec::new(),
+        };
         Some((rendered, self.dropped.clone()))
     }
 }
