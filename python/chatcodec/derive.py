@@ -66,6 +66,7 @@ def derive(codec: Codec, model: str) -> str:
         f"Derived from the chat template of {model} by `chatcodec formats derive`.",
         f"Compared with the template on {same} conversations of texts: the same ids.",
         (f"Refused or written differently by this file: {', '.join(left_out) or 'nothing found'}."),
+        "`chatcodec formats check` compares it with the template, as it is changed by hand.",
     ]
     return "".join(f"# {' '.join(line.split())}\n" for line in head) + "\n" + text
 

@@ -19,13 +19,13 @@ __all__ = [
     "add_completion",
     "add_encode",
     "add_files",
+    "add_formats",
     "add_inspect",
     "add_model",
     "add_options",
     "add_prepare",
     "add_results",
     "add_studio",
-    "add_table",
     "add_vocab",
     "build_parser",
 ]
@@ -248,14 +248,18 @@ def add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plain", action="store_true", help="a line is a user's message as raw text, not JSON"
     )
+    _add_color(parser)
+    parser.add_argument(
+        "--width", type=_positive, metavar="N", help="columns to wrap at (default: the terminal's)"
+    )
+
+
+def _add_color(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--color",
         choices=("auto", "always", "never"),
         default="auto",
         help="auto: on terminals; NO_COLOR and FORCE_COLOR are respected (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--width", type=_positive, metavar="N", help="columns to wrap at (default: the terminal's)"
     )
 
 
@@ -353,25 +357,96 @@ def add_prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def add_table(parser: argparse.ArgumentParser) -> None:
-    """Add how `formats` lists them, and the model that it derives one from."""
+def add_formats(parser: argparse.ArgumentParser) -> None:
+    """Add how `formats` lists them, and what it does with a format file."""
+    parser.add_argument("--json", action="store_true", help="a JSON object a line")
     parser.add_argument(
-        "action", nargs="?", choices=("derive",), help="write a format file for MODEL"
+        "--for", dest="model", metavar="MODEL_NAME", help="the format of this model alone"
     )
+    actions = parser.add_subparsers(title="format files", dest="action")
+    _add_derive(_action(actions, "derive", "write a format file from a model's chat template",
+                        _DERIVE, ("chatcodec formats derive ./model -o mychat.toml",)))  # fmt: skip
+    examples = (
+        "chatcodec formats check mychat.toml",
+        "chatcodec formats check mychat.toml --model ./model --watch",
+    )
+    _add_check(_action(actions, "check", "check a format file, alone or against a model's template",
+                       _CHECK, examples))  # fmt: skip
+
+
+_DERIVE = """\
+The file writes the turns of the template, in messages of text. Its first lines say what it was
+compared on, and what of the template it leaves out: calls, results, tools or reasoning. Add these
+by hand; `chatcodec formats check FILE --model MODEL` then shows what is still different."""
+
+_CHECK = """\
+Conversations of all shapes are encoded, decoded and streamed by the file. With a model, their ids
+are compared with those of the model's chat template: the first difference is shown, and the key of
+the file that writes there. Without one, the vocabulary has the file's control tokens and single
+bytes. `chatcodec formats derive MODEL -o FILE` begins a file.
+
+  ok       right; with a model: the template's ids
+  refused  the format has no place for a part of the conversation, which is no failure
+  missing  the same, and the template writes it
+  alone    right by itself; the template refuses the conversation
+  differs  the template writes other ids
+  misread  what is read from the ids is not what was written
+
+The exit status is 1 if the file is refused, or a conversation differs or is misread."""
+
+
+def _action(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    summary: str,
+    details: str,
+    examples: Sequence[str],
+) -> argparse.ArgumentParser:
+    lines = "\n".join(f"  {example}" for example in examples)
+    return actions.add_parser(
+        name,
+        help=summary,
+        description=f"{summary}\n\n{details}",
+        epilog=f"examples:\n{lines}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _add_derive(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "derived",
         nargs="?",
         metavar="MODEL",
         help="a model's folder, GGUF file or name on the hub, or a template, with --vocab",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="where `derive` writes it")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it")
     parser.add_argument(
         "--vocab", metavar="FILE|DIR", help="the vocabulary of a template, or `embedded`"
     )
-    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the format file")
     parser.add_argument(
-        "--for", dest="model", metavar="MODEL_NAME", help="the format of this model alone"
+        "--model",
+        metavar="MODEL",
+        help="the model whose template is compared: its name on the hub, folder or GGUF file; or a "
+        f"file with the template, with --vocab (default: the variable {MODEL})",
     )
+    parser.add_argument(
+        "--vocab", metavar="FILE|DIR", help="a vocabulary without a model, or `embedded`"
+    )
+    parser.add_argument(
+        "--golden",
+        metavar="FILE.json",
+        help="cases to encode, read and stream beside: lists `encode`, `read` and `stream`",
+    )
+    parser.add_argument(
+        "--watch", action="store_true", help="check again whenever FILE changes; Ctrl+C ends it"
+    )
+    parser.add_argument("--json", action="store_true", help="the report as a JSON object")
+    _add_color(parser)
 
 
 def add_vocab(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from chatcodec import Format, formats
 from chatcodec.audit_server import audit_server
 from chatcodec.cli import arguments
+from chatcodec.cli.checking import check
 from chatcodec.cli.lines import Line, attempt, dumps, each, process, read
 from chatcodec.cli.loading import (
     UsageError,
@@ -242,8 +243,10 @@ def _derive(args: Namespace) -> bool:
 
 
 def _formats(args: Namespace) -> bool:
-    if args.action is not None:
+    if args.action == "derive":
         return _derive(args)
+    if args.action == "check":
+        return check(args)
     if args.model is not None:
         known = [load_model_format(args.model)]
     else:
@@ -432,17 +435,17 @@ COMMANDS = (
     ),
     Command(
         "formats",
-        "list the built-in chat formats, or derive one from a model's chat template",
+        "list the built-in chat formats; derive or check a format file",
         "`guarantee` is `ids` where turns are told apart by ids, `text` where by ordinary text.\n"
-        "`--for` names the format of a model. `derive MODEL` writes a format file: the turns of\n"
-        "the model's template, in messages of text. It says what it was compared on, and what of\n"
-        "the template it leaves out.",
+        "`--for` names the format of a model. For a model without a built-in format,\n"
+        "`derive` begins a format file, and `check` shows where it differs from the model's\n"
+        "template: see `chatcodec formats derive --help` and `chatcodec formats check --help`.",
         (
             "chatcodec formats",
             "chatcodec formats --json",
             "chatcodec formats --for Qwen/Qwen3-8B",
         ),
-        (arguments.add_table,),
+        (arguments.add_formats,),
         _formats,
     ),
     Command(

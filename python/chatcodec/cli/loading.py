@@ -24,6 +24,7 @@ __all__ = [
     "MODEL",
     "UsageError",
     "check_files",
+    "is_template",
     "load_codec",
     "load_model_format",
     "load_options",
@@ -33,6 +34,7 @@ __all__ = [
     "load_vocab",
     "model_of",
     "named_by",
+    "usage_errors",
 ]
 
 MODEL = "CHATCODEC_MODEL"
@@ -111,7 +113,7 @@ def load_codec(args: Namespace) -> Codec:
 def _errors_of_model(args: Namespace, model: str | None) -> Iterator[None]:
     """Turn an error of loading into one of the arguments, or of the environment."""
     try:
-        with _usage_errors():
+        with usage_errors():
             yield
     except (UsageError, ImportError) as error:
         why = f"{model}: {error}" if isinstance(error, ImportError) else str(error)
@@ -145,11 +147,16 @@ def load_sanitizing(model: str) -> Any:  # noqa: ANN401
         return None
 
 
+def is_template(path: Path) -> bool:
+    """Whether a path is a file with a chat template alone."""
+    return path.is_file() and path.suffix.lower() in {".jinja", ".jinja2", ".j2"}
+
+
 def load_template_codec(args: Namespace) -> Codec:
     """Load the codec of a model, or of the template in a file."""
     path = Path(args.derived)
-    with _usage_errors():
-        if path.is_file() and path.suffix.lower() in {".jinja", ".jinja2", ".j2"}:
+    with usage_errors():
+        if is_template(path):
             if args.vocab is None:
                 raise UsageError(
                     f"{path}: needs the model's vocabulary, expected `--vocab FILE|DIR`; "
@@ -162,7 +169,7 @@ def load_template_codec(args: Namespace) -> Codec:
 
 def load_model_format(name: str) -> Format:
     """Load the built-in format of a model, by the model's name."""
-    with _usage_errors():
+    with usage_errors():
         return Format.for_model(name)
 
 
@@ -190,7 +197,7 @@ def load_vocab(args: Namespace) -> Vocab:
 
 
 @contextlib.contextmanager
-def _usage_errors() -> Iterator[None]:
+def usage_errors() -> Iterator[None]:
     """Turn an error of loading into an error of the arguments."""
     try:
         yield

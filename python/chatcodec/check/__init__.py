@@ -1,0 +1,219 @@
+"""A format file checked: by itself, and against the chat template of the model that it is for.
+
+Each conversation of a fixed table is encoded, decoded and streamed by the file; its ids are
+compared with those of the template. The command is `chatcodec formats check`.
+
+>>> from chatcodec import Format
+>>> from chatcodec.check import check_format
+>>> report = check_format(Format.built_in("chatml"))
+>>> report.is_fine, report.results[0].status
+(True, 'ok')
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from chatcodec._core import Codec, Format
+from chatcodec.check.difference import Difference, Token, first_difference
+from chatcodec.check.golden import GoldenCase, golden_problem, read_golden
+from chatcodec.check.lines import line_of
+from chatcodec.check.reading import misread
+from chatcodec.check.scenarios import SCENARIOS, Scenario, spelled
+from chatcodec.check.vocabulary import vocabulary_of
+from chatcodec.errors import ChatCodecError, FormatError, MessageError, TemplateError, VocabError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from os import PathLike
+
+    from chatcodec import Encoding, Vocab
+
+__all__ = [
+    "SCENARIOS",
+    "Difference",
+    "Refusal",
+    "Report",
+    "Result",
+    "Scenario",
+    "Status",
+    "Token",
+    "check_file",
+    "check_format",
+    "line_of",
+    "read_golden",
+]
+
+Status: TypeAlias = Literal["ok", "alone", "refused", "missing", "differs", "misread"]
+"""The outcome of a conversation: all is right; all is right, and the template refuses it; the file
+refuses it; the file refuses what the template writes; the template writes other ids; what is read
+from the file's ids is not what was written."""
+
+_FAILURES: frozenset[Status] = frozenset({"differs", "misread"})
+_RIGHT: frozenset[Status] = frozenset({"ok", "alone"})
+
+_DROPPING = '; `on_unsupported="drop"` leaves it out'
+"""What an error says about an option, which a format file does not have."""
+
+_SPELLINGS = 4
+"""The number of control tokens that hostile text spells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one conversation."""
+
+    scenario: str
+    """The name of the conversation, or of a golden case."""
+    status: Status
+    why: str = ""
+    """The reason of a refusal, or what was read in place of what."""
+    difference: Difference | None = None
+    """The first difference from the template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a format file was not loaded, or does not fit a vocabulary."""
+
+    problem: str
+    """The error's text: the key, what was found, what was expected."""
+    key: str
+    """The dotted key; empty for the whole file."""
+    line: int | None
+    """The line of the file that holds the key, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of a check."""
+
+    format: str
+    """The name of the format, or of its file where it was refused."""
+    compared: bool
+    """Whether a template was compared."""
+    refusal: Refusal | None
+    results: tuple[Result, ...]
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether the file was loaded, some conversation is right, and none is wrong."""
+        found = {result.status for result in self.results}
+        return self.refusal is None and found.isdisjoint(_FAILURES) and bool(found & _RIGHT)
+
+    @property
+    def counts(self) -> Counter[Status]:
+        """The number of conversations by status."""
+        return Counter(result.status for result in self.results)
+
+    def to_json(self) -> str:
+        """Return the report as a JSON object in one line."""
+        return json.dumps(asdict(self) | {"is_fine": self.is_fine}, ensure_ascii=False)
+
+
+def check_file(
+    path: str | PathLike[str],
+    vocab: Vocab | None = None,
+    template: Codec | None = None,
+    golden: Sequence[GoldenCase] = (),
+) -> Report:
+    """Load and check a format file; `template` is the codec of the model's own template.
+
+    A file that the loader refuses, or that does not fit the vocabulary, gives a report with the
+    refusal. Raises `OSError` for a file that cannot be read.
+    """
+    try:
+        format_ = Format.load(path)
+        return check_format(format_, vocab, template, golden)
+    except (FormatError, VocabError) as error:
+        refusal = _refusal(error, Path(path).read_text(encoding="utf-8", errors="replace"))
+        return Report(str(path), template is not None, refusal, ())
+
+
+def check_format(
+    format_: Format,
+    vocab: Vocab | None = None,
+    template: Codec | None = None,
+    golden: Sequence[GoldenCase] = (),
+) -> Report:
+    """Check a format with a vocabulary, by default one of its control tokens and single bytes.
+
+    Raises `FormatError` and `VocabError` as `Codec` does.
+    """
+    vocab = vocabulary_of(format_) if vocab is None else vocab
+    codec = Codec(format_, vocab, check_template=False)
+    spellings = list(vocab.control)[:_SPELLINGS]
+    scenarios = (spelled(scenario, spellings) for scenario in SCENARIOS)
+    results = [_check(codec, template, scenario) for scenario in scenarios]
+    results += _golden(codec, golden)
+    return Report(format_.name, template is not None, None, tuple(results))
+
+
+def _refusal(error: FormatError | VocabError, text: str) -> Refusal:
+    problem = str(error)
+    key = error.key if isinstance(error, FormatError) else _lacking(problem, text)
+    told = re.search(r" on line (\d+)", problem)
+    return Refusal(problem, key, int(told[1]) if told else line_of(text, key))
+
+
+def _lacking(problem: str, text: str) -> str:
+    """Return the key of a control token that a vocabulary lacks, by its spelling in the error."""
+    for name, spellings in tomllib.loads(text).get("control", {}).items():
+        listed = [spellings] if isinstance(spellings, str) else spellings
+        if any(f"`{spelling}`" in problem for spelling in listed):
+            return f"control.{name}"
+    return ""
+
+
+def _check(codec: Codec, template: Codec | None, scenario: Scenario) -> Result:
+    """Check one conversation: by the file alone, then against the template."""
+    name = scenario.name
+    try:
+        encoding = codec.encode(scenario.messages, tools=scenario.tools)
+    except MessageError as error:
+        return _refused(error, template, scenario)
+    problem = misread(codec, scenario, encoding)
+    if problem:
+        return Result(name, "misread", problem)
+    if template is None:
+        return Result(name, "ok")
+    expected = _template_ids(template, scenario)
+    if isinstance(expected, ChatCodecError):
+        return Result(name, "alone", f"the template refuses it: {_why(expected)}")
+    kept, given = (one.text.count(scenario.hostile) for one in (expected, encoding))
+    if scenario.hostile and kept < given:
+        return Result(name, "alone", "the template reads control tokens in a text, and changes it")
+    keys = codec._keys(scenario.messages, tools=scenario.tools)  # noqa: SLF001
+    difference = first_difference(expected, encoding, keys, scenario.messages)
+    return Result(name, "differs" if difference else "ok", difference=difference)
+
+
+def _template_ids(template: Codec, scenario: Scenario) -> Encoding | ChatCodecError:
+    """Return what the template writes, or why it writes nothing."""
+    try:
+        return template.encode(scenario.messages, tools=scenario.tools)
+    except (MessageError, TemplateError) as error:
+        return error
+
+
+def _refused(error: MessageError, template: Codec | None, scenario: Scenario) -> Result:
+    """Say why the file refuses a conversation, and whether the template writes it."""
+    if template is None or isinstance(_template_ids(template, scenario), ChatCodecError):
+        return Result(scenario.name, "refused", _why(error))
+    return Result(scenario.name, "missing", f"the template writes it: {_why(error)}")
+
+
+def _why(error: ChatCodecError) -> str:
+    return str(error).replace(_DROPPING, "")
+
+
+def _golden(codec: Codec, cases: Sequence[GoldenCase]) -> Iterator[Result]:
+    for case in cases:
+        problem = golden_problem(codec, case)
+        yield Result(f"golden: {case.name}", "misread" if problem else "ok", problem)

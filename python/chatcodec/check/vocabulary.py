@@ -1,0 +1,63 @@
+"""A vocabulary for a format file alone: its control tokens, and each byte as a token of text."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chatcodec._core import Vocab
+
+if TYPE_CHECKING:
+    from chatcodec import Format
+
+__all__ = ["vocabulary_of"]
+
+
+def vocabulary_of(format_: Format) -> Vocab:
+    """Return a byte-level vocabulary with a format's control tokens. Its ids are no model's."""
+    tokens = _spellings(tomllib.loads(format_.text))
+    alphabet = _alphabet()
+    added = [
+        {"id": len(alphabet) + nth, "content": spelling, "special": True, "normalized": False}
+        | dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+        for nth, spelling in enumerate(tokens)
+    ]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+    file = {
+        "version": "1.0",
+        "added_tokens": added,
+        "normalizer": None,
+        "pre_tokenizer": byte_level | {"trim_offsets": True},
+        "post_processor": None,
+        "decoder": byte_level | {"trim_offsets": True},
+        "model": {
+            "type": "BPE",
+            "vocab": {char: n for n, char in enumerate(alphabet)},
+            "merges": [],
+        },
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tokenizer.json")
+        path.write_text(json.dumps(file), encoding="utf-8")
+        return Vocab.load(path)
+
+
+def _spellings(file: dict[str, Any]) -> list[str]:
+    """Return one spelling of each control token, those of variants and the appended ones last."""
+    tables = [file, *file.get("variant", {}).values()]
+    spellings = [text for table in tables for text in table.get("control", {}).values()]
+    # A variant takes a token away with `false`.
+    first = [text if isinstance(text, str) else text[0] for text in spellings if text]
+    return list(dict.fromkeys([*first, *file.get("append", [])]))
+
+
+def _alphabet() -> list[str]:
+    """Return the characters that stand for the 256 bytes in byte-level vocabularies."""
+    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in shown]
+    chars = {byte: chr(byte) for byte in shown}
+    chars |= {byte: chr(256 + nth) for nth, byte in enumerate(others)}
+    return [chars[byte] for byte in range(256)]

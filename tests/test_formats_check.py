@@ -1,0 +1,499 @@
+"""`chatcodec formats check`: format files by themselves, and against the template of a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import chatcodec
+import data
+import pytest
+import template_oracle as oracle
+import test_template_codec as published
+from chatcodec import Codec, Format, Template, Vocab
+from chatcodec.check import SCENARIOS, Report, check_file, check_format, line_of
+from chatcodec.check.reading import first_change
+from chatcodec.check.vocabulary import vocabulary_of
+from test_cli import ON_POSIX, call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+TEMPLATE = """{% if tools %}<|im_start|>system
+Tools: {{ tools | tojson }}<|im_end|>
+{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}{% for c in m.tool_calls %}<|action_start|>{{ {"name": c.function.name, \
+"arguments": c.function.arguments} | tojson }}<|action_end|>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+FILE = r"""name = "mine"
+guarantee = "ids"
+source = "a template"
+place = { tools = "first" }
+tools = { declare = "{{ tools | tojson }}" }
+generation = { prompt = "{START}assistant\n" }
+
+[control]
+START = "<|im_start|>"
+STOP = "<|im_end|>"
+CALL = "<|action_start|>"
+CALL_END = "<|action_end|>"
+
+[turn]
+system = "{START}system\n{content}{STOP}\n"
+tools = "{START}system\nTools: {tools}{STOP}\n"
+user = "{START}user\n{content}{STOP}\n"
+assistant = "{START}assistant\n{content}{?calls:{calls}?}{STOP}\n"
+tool = "{START}tool\n{content}{STOP}\n"
+
+[call.function]
+item = "{CALL}{call}{CALL_END}"
+object = { name = "name", arguments = "arguments" }
+"""
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Callable[..., str]:
+    """Write the format file, with a part replaced."""
+
+    def write(old: str = "", new: str = "", text: str = FILE) -> str:
+        assert old in text
+        path = tmp_path / "mine.toml"
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> str:
+    path = tmp_path / "mine.jinja"
+    path.write_text(TEMPLATE, encoding="utf-8")
+    return str(path)
+
+
+def by_template(source: str = TEMPLATE) -> Codec:
+    return Codec(Template(source), Vocab.embedded())
+
+
+def compared(path: str, source: str = TEMPLATE) -> Report:
+    codec = by_template(source)
+    return check_file(path, codec.vocab, codec)
+
+
+def different(report: Report) -> dict[str, tuple[str, ...]]:
+    """The keys of the difference in each conversation that has one."""
+    return {
+        result.scenario: result.difference.keys
+        for result in report.results
+        if result.difference is not None
+    }
+
+
+@pytest.mark.parametrize("name", chatcodec.formats())
+def test_built_in_formats_are_fine_by_themselves(name: str) -> None:
+    report = check_format(Format.built_in(name))
+    assert report.is_fine, [result for result in report.results if result.status == "misread"]
+    assert [result.scenario for result in report.results] == [one.name for one in SCENARIOS]
+    assert {result.status for result in report.results} <= {"ok", "refused"}
+
+
+def test_a_file_that_writes_what_the_template_does(given: Callable[..., str]) -> None:
+    report = compared(given())
+    assert report.compared
+    assert report.is_fine
+    assert report.counts == {"ok": 20, "refused": 4}
+
+
+PLANTED = [
+    # What is changed into what; a conversation that then differs, and the key that is named.
+    ("user\\n{content}", "user\\n {content}", "a question", "turn.user"),
+    ("user\\n{content}", "user\\n{content:trim}", "white space at the edges", "turn.user"),
+    ('assistant\\n"', 'assistant"', "a question", "generation.prompt"),
+    ("\\nTools: {tools}", "\\nTool: {tools}", "tools", "turn.tools"),
+    ("{{ tools | tojson }}", "{{ tools | tojson(indent=1) }}", "tools", "tools.declare"),
+    ("{CALL}{call}", "{CALL}\\n{call}", "a call", "call.function.item"),
+    ('name = "name", arg', 'name = "function", arg', "a call", "call.function.item"),
+    ('"{START}tool\\n', '"{START}tool result\\n', "a result", "turn.tool"),
+    ("t\\n{content}{?", "t\\n{content:trim}{?", "white space at the edges", "turn.assistant"),
+    ("[control]", 'calls.between = "\\n"\n[control]', "two calls", "calls.between"),
+    (
+        "[control]",
+        'calls.after_content = "\\n"\n[control]',
+        "a call beside text",
+        "calls.after_content",
+    ),
+    ("[control]", 'begin = "{CALL_END}"\n[control]', "a question", "begin"),
+]
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_mistake_is_found_where_it_is(
+    given: Callable[..., str], planted: tuple[str, str, str, str]
+) -> None:
+    old, new, scenario, key = planted
+    report = compared(given(old, new))
+    assert report.refusal is None, report.refusal
+    assert not report.is_fine
+    found = next(result for result in report.results if result.scenario == scenario)
+    assert found.status == "differs"
+    assert found.difference is not None
+    if key == "turn.user" and "trim" not in new:
+        assert found.difference.place.startswith("messages[0]")
+    assert found.difference.keys == (key,)
+    # What both write before is the same, and what each writes from there on is not.
+    assert found.difference.template[:1] != found.difference.file[:1]
+
+
+def test_every_conversation_without_the_mistake_is_right(given: Callable[..., str]) -> None:
+    report = compared(given("{CALL}{call}", "{CALL}\\n{call}"))
+    with_calls = {scenario.name for scenario in SCENARIOS if "call" in scenario.name}
+    with_calls |= {"a result", "a result, an answer", "two results"}
+    with_calls -= {"reasoning before a call"}
+    assert different(report) == dict.fromkeys(with_calls, ("call.function.item",))
+
+
+def test_between_two_keys_either_may_be_responsible(given: Callable[..., str]) -> None:
+    report = compared(given("user\\n{content}{STOP}\\n", "user\\n{content}{STOP}"))
+    keys = different(report)
+    assert keys["a question"] == ("turn.user", "generation.prompt")
+    assert keys["an answer"] == ("turn.user", "turn.assistant")
+
+
+def test_a_part_that_the_template_does_not_have_is_said(given: Callable[..., str]) -> None:
+    report = compared(given("[control]", 'calls.between = "\\n"\n[control]'))
+    found = {result.scenario: result.difference for result in report.results}
+    difference = found["two calls"]
+    assert difference is not None
+    assert difference.hint == "the template writes nothing there"
+
+
+def test_no_key_is_blamed_for_a_turn_that_the_file_does_not_write(
+    given: Callable[..., str],
+) -> None:
+    own = "{% if messages[0].role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}"
+    report = compared(given(), TEMPLATE.replace("{% for m in", own + "{% for m in", 1))
+    found = {result.scenario: result.difference for result in report.results}
+    assert found["a system message"] is None
+    difference = found["a question"]
+    assert difference is not None
+    assert difference.keys == ()
+    assert "before what `turn.user` writes; `default_system`" in difference.hint
+    repaired = given("[control]", 'default_system = "Be kind."\n[control]')
+    assert "a question" not in different(compared(repaired, TEMPLATE.replace(
+        "{% for m in", own + "{% for m in", 1)))  # fmt: skip
+
+
+def test_what_is_missing_is_told_from_what_both_refuse(given: Callable[..., str]) -> None:
+    without = FILE.partition("[call.function]")[0].replace("{?calls:{calls}?}", "")
+    without = "".join(line for line in without.splitlines(keepends=True) if "CALL" not in line)
+    report = compared(given(text=without))
+    statuses = {result.scenario: result.status for result in report.results}
+    assert statuses["a call"] == "missing"
+    assert statuses["a user's name"] == "refused"
+    assert report.is_fine
+
+
+def test_a_template_that_reads_its_text_is_not_compared_there(given: Callable[..., str]) -> None:
+    source = TEMPLATE.replace("{{ m.content }}", "{{ m.content.split('<unk>')[-1] }}")
+    report = compared(given(), source)
+    statuses = {result.scenario: result.status for result in report.results}
+    assert statuses["text that spells control tokens"] == "alone"
+    assert report.is_fine
+
+
+def test_a_file_that_is_read_wrongly_is_reported(
+    given: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file does that: the loader refuses each. A codec that lies does."""
+    real = Codec
+
+    class Lying:
+        def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401
+            self.codec = real(*arguments, **named)
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+            return getattr(self.codec, name)
+
+        def decode(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+            found = self.codec.decode(*arguments, **named)
+            found[0]["content"] += "!"
+            return found
+
+    monkeypatch.setattr("chatcodec.check.Codec", Lying)
+    report = check_file(given())
+    assert not report.is_fine
+    assert report.results[0].status == "misread"
+    assert report.results[0].why == ("decoded: `messages[0].content` is 'Hello!', expected 'Hello'")
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "said"),
+    [
+        ({"a": [1, 2]}, {"a": [1, 3]}, "`m.a[1]` is 2, expected 3"),
+        ([1], [1, 2], "`m` has 1 items, expected 2"),
+        ({"a": 1}, {}, "`m.a` is 1, expected absent"),
+        ("x" * 99, "y", f"`m` is 'xxx{'x' * 56}…, expected 'y'"),
+    ],
+)
+def test_changes_are_named_by_their_path(found: object, expected: object, said: str) -> None:
+    assert first_change(found, expected, "m") == said
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("name", 1),
+        ("place.tools", 4),
+        ("generation.prompt", 6),
+        ("control.STOP", 10),
+        ("turn", 14),
+        ("turn.user", 17),
+        ("call.function.object.name", 23),
+        ("turn.nothing", 14),
+        ("nothing", None),
+    ],
+)
+def test_the_line_of_a_key(key: str, line: int | None) -> None:
+    assert line_of(FILE, key) == line
+
+
+def test_the_line_of_an_item_and_of_what_follows_long_strings() -> None:
+    text = '[turn]\nuser = [\n  # "no"\n  "a]",\n  """b\nuser = 1\n[x]""",\n]\ntool = "t"\n'
+    text += "[x]\ny = 1\n"
+    assert line_of(text, "turn.user[0]") == 4
+    assert line_of(text, "turn.user[1]") == 5
+    assert line_of(text, "turn.user[7]") == 2
+    assert line_of(text, "turn.tool") == 9
+    assert line_of(text, "x.y") == 11
+    assert line_of('a."b c".d = 1\n', "a.b c.d") == 1
+    inline = 'generation = { prompt = """\n{ no = "x" }""", thinking = "y" }\n'
+    assert line_of(inline, "generation.prompt") == 1
+    assert line_of(inline, "generation.thinking") == 2
+
+
+@pytest.mark.parametrize("name", chatcodec.formats())
+def test_every_key_of_the_built_in_files_has_its_line(name: str) -> None:
+    format_ = Format.built_in(name)
+    codec = Codec(format_, vocabulary_of(format_))
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes."}]
+    for _, key in codec._keys(messages):  # noqa: SLF001
+        line = line_of(format_.text, key)
+        if line is not None:
+            last = key.partition("[")[0].rpartition(".")[2]
+            at = format_.text.splitlines()[line - 1]
+            assert last in at or at.lstrip().startswith(('"', "[")), (key, at)
+        else:
+            assert key in {"begin", "end"} or ":" in name, key
+
+
+REFUSED = [
+    ("{content}{STOP}", "{content}{STPO}", 15, "`turn.system` has `{STPO}`, which `control` does"),
+    ("guarantee", "guarrantee", 2, "unknown field `guarrantee`"),
+    ('"<|im_end|>"', "5", 10, "expected a string or a list of strings"),
+    ("[turn]", "[turn", 14, ""),
+    ("{START}system\\nTools", "{START}tools\\nTools", 16, "read back by no row"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "said"), REFUSED)
+def test_a_refusal_shows_the_line(
+    given: Callable[..., str], old: str, new: str, line: int, said: str
+) -> None:
+    path = given(old, new)
+    ran = call("formats", "check", path)
+    assert (ran.status, ran.err) == (1, "")
+    first, problem, empty, *shown = ran.out.splitlines()
+    assert first == f"{path}: refused"
+    assert said in problem
+    assert empty == ""
+    text, digits = FILE.replace(old, new, 1).splitlines(), len(str(line + 2))
+    assert [row for row in shown if row.startswith(">")] == [
+        f"> {line:>{digits}} │ {text[line - 1]}"
+    ]
+
+    report = json.loads(call("formats", "check", path, "--json").out)
+    assert report["refusal"]["line"] == line
+    assert not report["is_fine"]
+
+
+def test_what_a_refusal_suggests_is_taken(given: Callable[..., str]) -> None:
+    path = given("{START}system\\nTools", "{START}tools\\nTools")
+    report = check_file(path)
+    assert report.refusal is not None
+    row = report.refusal.problem.partition("`[named.NAME]` with `")[2].rstrip("`")
+    assert row == r'system = "{START}tools\n{content}{STOP}\n"'
+    mended = FILE.replace("{START}system\\nTools", "{START}tools\\nTools")
+    assert check_file(given(text=f"{mended}\n[named.NAME]\n{row}\n")).is_fine
+
+
+def test_a_vocabulary_without_a_token_is_a_refusal(given: Callable[..., str]) -> None:
+    path = given("<|im_end|>", "<|nowhere|>")
+    report = check_file(path, Vocab.embedded())
+    assert report.refusal is not None
+    assert "lacks control tokens" in report.refusal.problem
+    assert report.refusal.line == 10
+    assert check_file(path).is_fine
+
+
+def test_the_command_shows_the_first_difference(given: Callable[..., str], template: str) -> None:
+    path = given("user\\n{content}", "user\\n {content}")
+    argv = ("formats", "check", path, "--model", template, "--vocab", "embedded")
+    ran = call(*argv)
+    assert ran.status == 1
+    lines = ran.out.splitlines()
+    assert lines[0].split() == ["differs", "a", "question", "turn.user"]
+    at = next(nth for nth, line in enumerate(lines) if line.startswith("── a question · an answer"))
+    assert lines[at + 1 : at + 6] == [
+        "   where     messages[0].content",
+        "   key       `turn.user` (line 17)",
+        "   both      ⟦<|im_start|>⟧user↵",
+        "   template  Hello⟦<|im_end|>⟧↵⟦<|im_start|>⟧assistant↵",
+        "   file       Hello⟦<|im_end|>⟧↵⟦<|im_start|>⟧assistant↵",
+    ]
+    assert lines[-1].startswith(f"{path}: wrong, format `mine` compared with the chat template: ")
+    assert "\x1b" not in ran.out
+    colored = call(*argv, "--color", "always")
+    assert "\x1b[7m⟦<|im_start|>⟧\x1b[0m" in colored.out
+    assert "\x1b" not in call(*argv, environ={"FORCE_COLOR": "1", "NO_COLOR": "1"}).out
+    assert "\x1b" in call(*argv, environ={"FORCE_COLOR": "1"}).out
+
+
+def test_json(given: Callable[..., str], template: str) -> None:
+    path = given("user\\n{content}", "user\\n {content}")
+    ran = call("formats", "check", path, "--model", template, "--vocab", "embedded", "--json")
+    assert ran.status == 1
+    (report,) = ran.values
+    assert (report["format"], report["compared"], report["is_fine"]) == ("mine", True, False)
+    first = report["results"][0]
+    assert (first["scenario"], first["status"]) == ("a question", "differs")
+    assert first["difference"]["keys"] == ["turn.user"]
+    assert first["difference"]["before"][-1] == {"text": "user\n", "is_control": False}
+
+
+def test_exit_statuses(given: Callable[..., str], template: str, tmp_path: Path) -> None:
+    path = given()
+    check = ("formats", "check")
+    assert call(*check, path).status == 0
+    assert call(*check, path, "--vocab", "embedded").status == 0
+    assert call(*check, path, "--model", template, "--vocab", "embedded").status == 0
+    assert call(*check, given("{STOP}", "{STPO}")).status == 1
+    wrong = [
+        ((str(tmp_path / "absent.toml"),), "absent.toml: no such file"),
+        ((), "the following arguments are required: FILE"),
+        ((path, "--model", str(tmp_path / "absent")), "absent"),
+        ((path, "--model", template), "needs the model's vocabulary, expected `--vocab"),
+        ((path, "--golden", str(tmp_path / "absent.json")), "absent.json: no such file"),
+        ((path, "--golden", template), "is not JSON"),
+        ((path, "--vocab", str(tmp_path / "absent")), "absent"),
+    ]
+    for arguments, problem in wrong:
+        ran = call(*check, *arguments)
+        assert (ran.status, ran.out) == (2, "")
+        assert problem in ran.err
+        assert ran.err.count("\n") == 1
+
+
+def test_the_model_of_the_environment_is_compared(given: Callable[..., str], template: str) -> None:
+    environ = {"CHATCODEC_MODEL": template}
+    assert call("formats", "check", given(), environ=environ).status == 2
+    ran = call("formats", "check", given(), "--vocab", "embedded", environ=environ)
+    assert "checked by itself" in ran.out
+
+
+@pytest.mark.parametrize("name", ["internlm2", "chatml"])
+def test_golden_cases(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "format.toml"
+    path.write_text(Format.built_in(name).text, encoding="utf-8")
+    golden = data.ROOT / "tests" / "golden" / f"{name}.json"
+    argv = ("formats", "check", str(path), "--json", "--golden")
+    ran = call(*argv, str(golden), "--vocab", "embedded")
+    (report,) = ran.values
+    results = {one["scenario"]: one for one in report["results"]}
+    cases = json.loads(golden.read_text(encoding="utf-8"))
+    wrong = {
+        scenario: one["why"] for scenario, one in results.items() if one["status"] == "misread"
+    }
+    assert not wrong
+    changed = cases["stream"][0]
+    changed["events"] = [{"event": "Text", "text": "other"}]
+    (tmp_path / "golden.json").write_text(json.dumps(cases), encoding="utf-8")
+    ran = call(*argv, str(tmp_path / "golden.json"), "--vocab", "embedded")
+    assert ran.status == 1
+    (report,) = ran.values
+    wrong_names = [one["scenario"] for one in report["results"] if one["status"] == "misread"]
+    assert wrong_names == [f"golden: {changed['name']}"]
+
+
+def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stdout is not None
+    yield from iter(process.stdout.readline, "")
+
+
+@ON_POSIX
+def test_watch_checks_again_when_the_file_changes(given: Callable[..., str]) -> None:
+    path = given()
+    argv = [sys.executable, "-m", "chatcodec", "formats", "check", path, "--watch", "--json"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            reports = map(json.loads, lines_of(process))
+            assert next(reports)["is_fine"]
+            given("{STOP}", "{STPO}")
+            assert next(reports)["refusal"]["key"] == "turn.system"
+            # Gone for a moment, as editors that write a new file do it.
+            os.unlink(path)  # noqa: PTH108
+            time.sleep(0.5)
+            assert process.poll() is None
+            given()
+            assert next(reports)["is_fine"]
+            process.send_signal(2)
+            assert process.wait(10) == 130
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(not published.PUBLISHED, reason=f"no templates in {published.FOLDER}")
+@pytest.mark.parametrize(
+    ("name", "source", "right"),
+    [
+        ("kimi-k3", "Kimi-K3.jinja", 24),
+        ("minimax-m3", "MiniMax-M3.jinja", 23),
+        ("spark2.5", "Spark2.5.jinja", 23),
+        ("qwen2.5:mimo", "MiMo-VL.jinja", 20),
+        ("reka-edge", "Reka-Edge.jinja", 20),
+        ("xlam", "examples_tool_chat_template_xlam_qwen.jinja", 19),
+        ("jamba", "jamba.jinja", 16),
+    ],
+)
+def test_built_in_formats_against_published_templates(name: str, source: str, right: int) -> None:
+    format_ = Format.built_in(name)
+    vocab = vocabulary_of(format_)
+    codec = Codec(Template(published.text_of(source), **oracle.OWN), vocab)
+    report = check_format(format_, vocab, codec)
+    assert not different(report)
+    assert report.is_fine
+    assert report.counts["ok"] == right
+
+
+@pytest.mark.skipif(not (data.DATA / "vocab/qwen3").exists(), reason=f"no vocab in {data.DATA}")
+def test_a_model_with_its_own_template(tmp_path: Path) -> None:
+    codec = Codec.from_pretrained(data.DATA / "vocab" / "qwen3")
+    text = Format.built_in("qwen3").text
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    assert check_file(path, codec.vocab, codec).is_fine
+    for old, new, scenario, key in [
+        ("You may call one", "You can call one", "tools", "turn.tools"),
+        ('assistant\\n"\nno', 'assistant"\nno', "a question", "generation.prompt"),
+        ('between = "\\n", cl', 'between = "\\n\\n", cl', "two results", "results.between"),
+        ('declare = "lines"', 'declare = "sorted"', "tools", "tools.declare"),
+    ]:  # fmt: skip
+        assert old in text
+        path.write_text(text.replace(old, new, 1), encoding="utf-8")
+        assert different(check_file(path, codec.vocab, codec))[scenario] == (key,)
