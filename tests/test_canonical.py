@@ -82,6 +82,7 @@ DEFAULT_SYSTEM = {
     .text.partition('without_system = """{SYSTEM}')[2]
     .partition("{SYSTEM_END}")[0]
     .replace("{?date: The current date is {date}.?}", ""),
+    "nanbeige4": "你是南北阁，一款由BOSS直聘自主研发并训练的专业大语言模型。",
     "nemotron-nano2": "",
     "nemotron3": "",
     "nemotron3:ultra": "",
@@ -154,6 +155,8 @@ REASONING = {
     "mistral:ministral3": "all",
     "mistral:v13": "all",
     "qwen3": "since",
+    "longcat": "since",
+    "nanbeige4": "all",
     "nemotron-nano2": "last",
     "nemotron3": "since",
     "nemotron3:ultra": "since",
@@ -165,6 +168,7 @@ REASONING = {
     "qwen3.8:medium": "all",
     "qwen3:qwq": "last",
     "qwen3:thinking": "since",
+    "step3": "since",
     "step3.5": "since",
     "seed-oss": "all",
     "spark2.5": "all",

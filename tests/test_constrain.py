@@ -79,15 +79,6 @@ CHOICES: dict[str, dict[str, Any]] = {
     "named": {"tool_choice": NAMED},
 }
 
-BARE_STRINGS = {
-    *("glm4.5", "glm4.5:4.7", "laguna", "ling", "minimax-m2", "nemotron3", "nemotron3:ultra"),
-    *("qwen3-coder", "qwen3.5", "qwen3.5:small", "seed-oss", "spark2.5", "step3.5"),
-    *("qwen3.8", "qwen3.8:low", "qwen3.8:medium", "glm4.5:5.3"),
-    *("hy3", "hy3:low", "hy3:high"),
-    *("laguna:xs", "minicpm5", "minimax-m3", "minimax-m3:thinking"),
-}
-"""The formats that write strings without quotes: `5` is one there."""
-
 
 def has_calls(format_: str) -> bool:
     name, _, variant = format_.partition(":")
@@ -95,6 +86,19 @@ def has_calls(format_: str) -> bool:
     own = keys["variant"][variant] if variant else {}
     return bool(own.get("call", keys.get("call")))
 
+
+def has_bare_strings(format_: str) -> bool:
+    """Whether the pairs of a format are tags that do not say what a value is."""
+    name, _, variant = format_.partition(":")
+    keys = tomllib.loads(chatcodec.Format.built_in(name).text)
+    own = keys["variant"][variant] if variant else {}
+    calls = keys.get("call", {}) | (own.get("call") or {})
+    pairs = [str(call.get("pair", "")) for call in calls.values() if call]
+    return any("{value}" in it and "{string}" not in it and "{type}" not in it for it in pairs)
+
+
+BARE_STRINGS = {format_ for format_ in chatcodec.formats() if has_bare_strings(format_)}
+"""The formats that write strings without quotes: `5` is one there."""
 
 NO_CALLS = {format_ for format_ in chatcodec.formats() if not has_calls(format_)}
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from naive import Message, Value
 
-WITH_MEDIA = [name for name in formats() if Format.built_in(name).media]
-"""Every built-in format with placeholders."""
+WITH_MEDIA = [name for name in formats() if "image" in Format.built_in(name).media]
+"""Every built-in format with placeholders of images. Golden cases have other kinds."""
 
 FIXED = ("kimi-k3", "llama3.2")
 """Formats in which an image is one token."""
