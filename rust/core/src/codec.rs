@@ -73,6 +73,20 @@ struct Inner {
 const STRETCH: usize = 1 << 17;
 
 /// Result of parsing a completion.
+///
+/// ```
+/// use chatcodec::{Codec, Format, TurnReason, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let mut ids = codec.vocab().encode("Yes.");
+/// ids.push(92542); // <|im_end|>
+/// ids.extend(codec.vocab().encode("more"));
+/// let parsed = codec.parse(&ids, None);
+/// assert_eq!(parsed.message.content, "Yes.");
+/// assert_eq!(parsed.finish, TurnReason::Stop);
+/// assert_eq!(codec.vocab().decode_bytes(&ids[parsed.rest..]).unwrap(), b"more");
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
     /// The assistant's message.

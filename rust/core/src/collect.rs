@@ -4,6 +4,16 @@ use crate::event::{ActionKind, EventKind, Part};
 use crate::message::{Call, CallBody, Media, MediaPlace, Message, Role};
 
 /// Builds messages from events, in order.
+///
+/// ```
+/// use chatcodec::{Collector, EventKind, Role};
+///
+/// let mut collector = Collector::default();
+/// collector.push(&EventKind::TurnStart { role: Role::Assistant, name: None });
+/// collector.push(&EventKind::Text("Hel".into()));
+/// collector.push(&EventKind::Text("lo".into()));
+/// assert_eq!(collector.into_messages()[0].content, "Hello");
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Collector {
     messages: Vec<Message>,

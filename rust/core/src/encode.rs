@@ -41,6 +41,20 @@ pub(crate) use trail::{
 };
 
 /// The ids of a conversation.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, Message, Role, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let messages = vec![Message::new(Role::User, "Hi")];
+/// let encoding = codec.encode(messages, None, &EncodeOptions::default())?;
+/// assert_eq!(encoding.ids()[..2], [1, 92543]); // <s>, <|im_start|>
+/// assert_eq!(encoding.is_control()[..2], [1, 1]);
+/// let at = encoding.offsets().iter().position(|&(start, end)| &encoding.text()[start..end] == "H");
+/// let source = encoding.sources()[at.unwrap()];
+/// assert_eq!(encoding.path(source), "messages[0].content");
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Encoding {
     ids: Arc<Vec<TokenId>>,
@@ -83,6 +97,18 @@ enum PieceKind {
 }
 
 /// A spelling of a control token in a caller's text, which is text here and control elsewhere.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, Message, Role, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let messages = vec![Message::new(Role::User, "Hi<|im_end|>")];
+/// let encoding = codec.encode(messages, None, &EncodeOptions::default())?;
+/// let found = &encoding.neutralized()[0];
+/// assert_eq!((found.start, found.end, found.id), (2, 12, 92542));
+/// assert_eq!(encoding.path(found.path), "messages[0].content");
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Neutralized {
     /// Path of the text: `messages[1].content`.
@@ -98,6 +124,16 @@ pub struct Neutralized {
 }
 
 /// A marker in a caller's text, in a format whose markers are text.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, Message, Role, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("alpaca")?, &Vocab::embedded())?;
+/// let messages = vec![Message::new(Role::User, "### Response:")];
+/// let encoding = codec.encode(messages, None, &EncodeOptions::default())?;
+/// assert_eq!(encoding.collisions()[0].marker.trim(), "### Response:");
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collision {
     /// Path of the text: `messages[1].content`.
@@ -111,6 +147,16 @@ pub struct Collision {
 }
 
 /// Policy for a caller's text that spells a marker, in formats whose markers are text.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, Message, OnMarker, Role, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("alpaca")?, &Vocab::embedded())?;
+/// let messages = vec![Message::new(Role::User, "### Response:")];
+/// let options = EncodeOptions { on_marker: OnMarker::Error, ..EncodeOptions::default() };
+/// assert!(codec.encode(messages, None, &options).is_err());
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnMarker {
     /// [`Encoding::collisions`] lists the text.

@@ -11,6 +11,17 @@ use chatcodec_vocab::{place, problem_excerpt};
 ///
 /// `problem` reads on from its subject: a message path `messages[0].role` and a problem `is
 /// "critic", expected …` display as one sentence.
+///
+/// ```
+/// use chatcodec::{Codec, Error, Format, OnArguments, Vocab};
+/// use serde_json::json;
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let error = codec.read(&json!([{"role": "critic"}]), OnArguments::Error).unwrap_err();
+/// assert!(error.to_string().starts_with("`messages[0].role` is \"critic\", expected one of"));
+/// assert!(matches!(error, Error::Message { path, .. } if path == "messages[0].role"));
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// A conversation that a format cannot write, or a value that is not a conversation.

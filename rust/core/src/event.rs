@@ -36,6 +36,13 @@ pub enum Part {
 }
 
 /// Why a turn ended.
+///
+/// ```
+/// use chatcodec::TurnReason;
+///
+/// assert_eq!(TurnReason::parse("length"), Some(TurnReason::Length));
+/// assert_eq!(TurnReason::Action.name(), "action");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnReason {
     /// The model stopped.
@@ -71,6 +78,19 @@ impl TurnReason {
 }
 
 /// Kind of an irregularity in a stream. None of them is an error: every id still has its event.
+///
+/// ```
+/// use chatcodec::{Codec, EventKind, Format, NoticeKind, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let (mut stream, mut events) = (codec.stream(None), Vec::new());
+/// stream.push(1 << 20, &mut events); // an id that the vocabulary does not have
+/// assert!(events.iter().any(|event| matches!(
+///     event.kind,
+///     EventKind::Notice { kind: NoticeKind::UnknownId, .. }
+/// )));
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeKind {
     /// A marker without the content that must follow it, or text that does not fit in a call.
@@ -109,6 +129,23 @@ impl NoticeKind {
 }
 
 /// One event of a stream.
+///
+/// ```
+/// use chatcodec::{Codec, EventKind, Format, TurnReason, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let mut ids = codec.vocab().encode("Yes.");
+/// ids.push(92542); // <|im_end|>
+/// let (mut stream, mut events) = (codec.stream(None), Vec::new());
+/// stream.push_all(&ids, &mut events);
+/// stream.finish(TurnReason::Stop, &mut events);
+/// let text: String = events.iter().filter_map(|event| match &event.kind {
+///     EventKind::Text(text) => Some(text.as_str()),
+///     _ => None,
+/// }).collect();
+/// assert_eq!(text, "Yes.");
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
     /// A turn begins.
@@ -180,6 +217,14 @@ pub enum EventKind {
 ///
 /// Ranges are monotone and cover every id. Two neighbours may share one id: InternLM2's `"}}` ends
 /// an argument and the call.
+///
+/// ```
+/// use chatcodec::{Event, EventKind};
+///
+/// let mut event = Event { kind: EventKind::Text("Hel".into()), tokens: 0..1 };
+/// event.join(Event { kind: EventKind::Text("lo".into()), tokens: 1..2 }).unwrap();
+/// assert_eq!(event, Event { kind: EventKind::Text("Hello".into()), tokens: 0..2 });
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// The event.

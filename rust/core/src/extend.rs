@@ -38,6 +38,21 @@ const ANSWER: i32 = 1;
 
 /// Policy for ids that the format would write differently once other messages follow: reasoning of
 /// earlier turns, or a system message or tools that move to the last user's turn.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, Message, OnReasoning, Role, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let options = EncodeOptions::default();
+/// let prompt = codec.encode(vec![Message::new(Role::User, "Hi")], None, &options)?;
+/// let mut completion = codec.vocab().encode("Hello");
+/// completion.push(92542); // <|im_end|>
+/// let next = vec![Message::new(Role::User, "And?")];
+/// let next = codec.extend(&prompt, &completion, next, &options, OnReasoning::Keep)?;
+/// assert!(next.ids().starts_with(&[prompt.ids(), &completion].concat()));
+/// assert!(next.notes().is_empty());
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnReasoning {
     /// The ids stay, and [`Encoding::notes`] lists what the format would leave out or move.

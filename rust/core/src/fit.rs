@@ -10,6 +10,23 @@ use crate::encode::{EncodeOptions, Encoding};
 use crate::error::{Error, Result};
 
 /// The newest turns of a conversation.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, ReadOptions, Vocab};
+/// use serde_json::json;
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let messages = json!([
+///     {"role": "user", "content": "A long story, long ago."},
+///     {"role": "assistant", "content": "I see."},
+///     {"role": "user", "content": "Hi"},
+/// ]);
+/// let conversation = codec.read_conversation(&messages, None, ReadOptions::default())?;
+/// let fitted = codec.fit(&conversation, 24, &EncodeOptions::default())?;
+/// assert_eq!(fitted.kept, [2]);
+/// assert!(fitted.encoding.ids().len() <= 24 && fitted.whole > 24);
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Fitted {
     /// The encoding of the messages that are left.

@@ -10,6 +10,11 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// The index of the first item that is longer than `size`.
+///
+/// ```
+/// assert_eq!(chatcodec::pack(&[5, 3, 2], 8), Ok(vec![vec![0, 1], vec![2]]));
+/// assert_eq!(chatcodec::pack(&[5, 9], 8), Err(1));
+/// ```
 pub fn pack(lengths: &[usize], size: usize) -> Result<Vec<Vec<usize>>, usize> {
     if let Some(long) = lengths.iter().position(|&length| length > size) {
         return Err(long);

@@ -13,6 +13,21 @@ use crate::stream::{Plain, Stream};
 use chatcodec_vocab::{TokenId, Vocab};
 
 /// Streams of one codec, by slot.
+///
+/// ```
+/// use chatcodec::{Codec, EventKind, Format, StreamPool, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let mut pool = StreamPool::new(&codec);
+/// let slots = [pool.open(codec.stream(None)) as i32, pool.open(codec.stream(None)) as i32];
+/// let ids = [codec.vocab().encode("a")[0], codec.vocab().encode("b")[0]];
+/// let mut out = Vec::new();
+/// pool.push(&slots, &ids, &mut out).unwrap();
+/// let (slot, event) = out.pop().unwrap();
+/// assert_eq!(slot, slots[1]);
+/// assert_eq!(event.into_event(codec.vocab()).kind, EventKind::Text("b".into()));
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct StreamPool {
     codec: Codec,

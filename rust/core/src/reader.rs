@@ -22,6 +22,21 @@ use crate::template::{Template, budget};
 use crate::templated::{self, Needs, TemplateWriter};
 
 /// How completions are read.
+///
+/// ```
+/// use chatcodec::{Codec, Template, Vocab};
+///
+/// let template = Template::parse(
+///     "{% for message in messages %}<|im_start|>{{ message.role }}\n\
+///      {{ message.content }}<|im_end|>\n{% endfor %}\
+///      {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+/// )?;
+/// let (codec, _reader) = Codec::of_template(&template, &[], &Vocab::embedded())?;
+/// let mut answer = codec.vocab().encode("Hi");
+/// answer.push(92542); // <|im_end|>
+/// assert_eq!(codec.parse(&answer, None).message.content, "Hi");
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reader {
     /// A built-in format, which writes what the template does, or reads all that the template writes.

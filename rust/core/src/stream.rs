@@ -46,6 +46,21 @@ const STRETCH: usize = 64;
 const FIRST: u32 = 1;
 
 /// Reader of a stream of ids. Cheap to copy.
+///
+/// ```
+/// use chatcodec::{Codec, EventKind, Format, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let ids = codec.vocab().encode("Hello");
+/// let (mut stream, mut events) = (codec.stream(None).keeping(), Vec::new());
+/// for id in ids {
+///     stream.push(id, &mut events);
+/// }
+/// stream.push(92542, &mut events); // <|im_end|>
+/// assert!(matches!(events.last().unwrap().kind, EventKind::TurnEnd { .. }));
+/// assert_eq!(stream.message().content, "Hello");
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Stream {
     bound: Arc<Bound>,
@@ -76,6 +91,18 @@ pub(crate) struct State {
 /// Id that emits its own text and does nothing else: most ids do.
 ///
 /// The text depends only on the id, so a caller may cache it by the id.
+///
+/// ```
+/// use chatcodec::{Codec, Format, Part, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let mut stream = codec.stream(None);
+/// let id = codec.vocab().encode("a")[0];
+/// let plain = stream.push_plain(id).unwrap();
+/// assert_eq!((plain.text(codec.vocab()), plain.part), ("a", Part::Text));
+/// assert!(stream.push_plain(92542).is_none()); // <|im_end|> is more than text
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plain {
     /// The id.

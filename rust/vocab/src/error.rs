@@ -10,6 +10,13 @@ const SHOWN_PLACE: usize = 256;
 const SHOWN_PROBLEM: usize = 1024;
 
 /// A vocabulary that cannot be read, a text that it cannot encode, or an id that it does not have.
+///
+/// ```
+/// use chatcodec_vocab::Vocab;
+///
+/// let error = Vocab::embedded().token_bytes(92544).unwrap_err();
+/// assert_eq!(error.to_string(), "vocabulary `id`: 92544 is outside the vocabulary of 92544 ids");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// The byte offset in the file, where one is known.

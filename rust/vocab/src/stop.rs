@@ -17,6 +17,16 @@ thread_local! {
 }
 
 /// Cancellation flag. Clones share the flag.
+///
+/// ```
+/// use chatcodec_vocab::{Stop, Vocab};
+///
+/// let stop = Stop::default();
+/// stop.stop(); // as another thread does
+/// let vocab = Vocab::embedded();
+/// assert!(stop.is_asked());
+/// assert_eq!(stop.during(|| vocab.size()), 92544);
+/// ```
 #[derive(Clone, Default)]
 pub struct Stop {
     flag: Arc<AtomicBool>,

@@ -5,6 +5,15 @@ pub type TokenId = i32;
 
 /// The id of a control token. Only a [`Vocab`](crate::Vocab) makes one, from its table of control tokens:
 /// no function turns text into this type.
+///
+/// ```
+/// use chatcodec_vocab::Vocab;
+///
+/// let vocab = Vocab::embedded();
+/// let end = vocab.control_id(92542).unwrap();
+/// assert_eq!(vocab.spelling(end.get()), "<|im_end|>");
+/// assert!(vocab.control_id(vocab.encode("a")[0]).is_none());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ControlId(TokenId);
 
@@ -34,6 +43,12 @@ impl ControlId {
 }
 
 /// Where a vocabulary puts a space before text, as SentencePiece's `add_dummy_prefix` does.
+///
+/// ```
+/// use chatcodec_vocab::{DummyPrefix, Vocab};
+///
+/// assert_eq!(Vocab::embedded().dummy_prefix(), DummyPrefix::Never);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DummyPrefix {
     /// Before every run of text between two control tokens.

@@ -32,6 +32,13 @@ use ebnf::Texts;
 use prompt::Opened;
 
 /// What a caller asks of a completion, beside the tools and the choice among them.
+///
+/// ```
+/// use chatcodec::ConstrainOptions;
+///
+/// let one = ConstrainOptions { parallel: false, ..ConstrainOptions::default() };
+/// assert!(one.strict && one.reasoning.is_none());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConstrainOptions {
     /// Whether there may be several calls.
@@ -88,6 +95,25 @@ impl Asked {
 }
 
 /// What a model may generate, to be printed in the syntax of a backend.
+///
+/// ```
+/// use chatcodec::{Codec, ConstrainOptions, ConstrainRequest, Format, Vocab};
+/// use serde_json::json;
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+/// let tools = json!([{"type": "function", "function": {"name": "weather", "parameters": parameters}}]);
+/// let request = ConstrainRequest {
+///     tools: Some(&tools),
+///     tool_choice: Some(&json!("required")),
+///     response_format: None,
+///     prompt: None,
+/// };
+/// let constraint = codec.constrain(&request, ConstrainOptions::default())?;
+/// assert!(constraint.lark(false)?.contains("weather"));
+/// assert!(constraint.weakened().is_empty());
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Constraint {
     start: Expression,

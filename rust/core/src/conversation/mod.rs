@@ -27,6 +27,19 @@ use crate::format::DeclaredTools;
 use crate::message::{CallBody, Message, OnArguments, Owned};
 
 /// Options for reading a caller's value.
+///
+/// ```
+/// use chatcodec::{Codec, Format, OnUnknown, ReadOptions, Vocab};
+/// use serde_json::json;
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let messages = json!([{"role": "user", "content": "Hi", "score": 1}]);
+/// assert!(codec.read_conversation(&messages, None, ReadOptions::default()).is_err());
+/// let options = ReadOptions { on_unknown: OnUnknown::Ignore, ..ReadOptions::default() };
+/// let conversation = codec.read_conversation(&messages, None, options)?;
+/// assert_eq!(conversation.dropped[0].path, "messages[0].score");
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Policy for arguments that are not JSON.
@@ -56,6 +69,19 @@ pub enum OnUnknown {
 }
 
 /// Policy for reasoning and calls that are spelled in an assistant's content, as public data has them.
+///
+/// ```
+/// use chatcodec::{Codec, Format, Markup, ReadOptions, Vocab};
+/// use serde_json::json;
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let call = r#"<|action_start|><|plugin|>{"name": "clock", "parameters": {}}<|action_end|>"#;
+/// let messages = json!([{"role": "assistant", "content": call}]);
+/// let options = ReadOptions { markup: Markup::Parse, ..ReadOptions::default() };
+/// let conversation = codec.read_conversation(&messages, None, options)?;
+/// assert_eq!(conversation.messages[0].calls.len(), 1);
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Markup {
     /// They are ordinary text.
@@ -78,6 +104,23 @@ pub enum OnUnsupported {
 }
 
 /// A part of a caller's conversation that was left out.
+///
+/// ```
+/// use chatcodec::{Codec, Format, OnUnsupported, ReadOptions, Vocab, Why};
+/// use serde_json::json;
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let messages = json!([{"role": "assistant", "reasoning": "Hm.", "content": "Hi"}]);
+/// let options = ReadOptions { on_unsupported: OnUnsupported::Drop, ..ReadOptions::default() };
+/// let conversation = codec.read_conversation(&messages, None, options)?;
+/// let encoding = codec.encode_conversation(conversation, &chatcodec::EncodeOptions {
+///     on_unsupported: OnUnsupported::Drop,
+///     ..Default::default()
+/// })?;
+/// assert_eq!(encoding.dropped()[0].path, "messages[0].reasoning");
+/// assert_eq!(encoding.dropped()[0].why, Why::Unsupported);
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dropped {
     /// Path of the part: `messages[2].reasoning`.
@@ -132,6 +175,19 @@ pub(crate) struct Alias {
 }
 
 /// Messages and tools, read from a caller's value.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, ReadOptions, Vocab};
+/// use serde_json::json;
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let messages = json!([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]);
+/// let conversation = codec.read_conversation(&messages, None, ReadOptions::default())?;
+/// assert_eq!(conversation.messages[0].content, "Hi");
+/// let encoding = codec.encode_conversation(conversation, &EncodeOptions::default())?;
+/// assert_eq!(encoding.text(), "<s><|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conversation {
     /// The messages.

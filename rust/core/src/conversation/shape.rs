@@ -4,6 +4,15 @@ use crate::format::Format;
 use crate::message::{CallBody, MediaKind, Message, Role};
 
 /// The part of a conversation that may decide its control ids.
+///
+/// ```
+/// use chatcodec::{Codec, Format, Message, Role, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let shape = |text: &str| codec.shape(vec![Message::new(Role::User, text)], false);
+/// assert_eq!(shape("Hi"), shape("<|im_end|>")); // no text changes the control ids
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     messages: Vec<MessageShape>,

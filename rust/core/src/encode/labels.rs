@@ -10,6 +10,19 @@ use crate::message::Role;
 use chatcodec_vocab::TokenId;
 
 /// Which ids are labels.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, LabelOptions, Message, Role, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let messages = vec![Message::new(Role::User, "Hi"), Message::new(Role::Assistant, "Yo")];
+/// let encoding = codec.encode(messages, None, &EncodeOptions::default())?;
+/// let labels = encoding.labels(&LabelOptions::default());
+/// let trained: Vec<i32> = labels.into_iter().filter(|&label| label != -100).collect();
+/// assert_eq!(codec.parse(&trained, None).message.content, "Yo");
+/// assert_eq!(trained.last(), Some(&92542)); // <|im_end|>
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct LabelOptions {
     /// The roles. Labels of an assistant's turn are the ids that a model generates, the stop id

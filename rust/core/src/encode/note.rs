@@ -54,6 +54,21 @@ impl NoteKind {
 }
 
 /// A difference between an extended conversation and the same messages encoded anew.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, Message, NoteKind, OnReasoning, Role, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let options = EncodeOptions::default();
+/// let prompt = codec.encode(vec![Message::new(Role::User, "Hi")], None, &options)?;
+/// let mut completion = codec.vocab().encode("a");
+/// completion.extend(codec.vocab().encode("b")); // not the ids of "ab"
+/// completion.push(92542); // <|im_end|>
+/// let next = codec.extend(&prompt, &completion, Vec::new(), &options, OnReasoning::Keep)?;
+/// let note = &next.notes()[0];
+/// assert_eq!((note.kind, note.tokens.clone()), (NoteKind::Ids, 13..15));
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The kind of the difference.

@@ -7,6 +7,17 @@ use crate::render::Boundary;
 use crate::template::Clock;
 
 /// Options for encoding a conversation.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, Message, Role, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let open = EncodeOptions { continue_final: true, ..EncodeOptions::default() };
+/// let messages = vec![Message::new(Role::User, "Hi"), Message::new(Role::Assistant, "Hello")];
+/// let ids = codec.encode(messages, None, &open)?.ids().to_vec();
+/// assert_ne!(ids.last(), Some(&92542)); // no <|im_end|>: the model continues
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct EncodeOptions {
     /// Whether to write the generation prompt. By default it is written unless the last message is
@@ -37,6 +48,20 @@ pub struct EncodeOptions {
 }
 
 /// Options for rendering a chat template.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, Owned, Template, TemplateOptions, Vocab};
+///
+/// let template = Template::parse("{{ greeting }}{% for m in messages %}{{ m.content }}{% endfor %}")?;
+/// let format = Format::built_in("internlm2")?;
+/// let codec = Codec::with_template(&template, &[], &format, &Vocab::embedded())?;
+/// let variables = vec![("greeting".to_owned(), Owned::Text("Hey. ".into()))];
+/// let template = TemplateOptions { variables, ..TemplateOptions::default() };
+/// let options = EncodeOptions { template, ..EncodeOptions::default() };
+/// let messages = vec![chatcodec::Message::new(chatcodec::Role::User, "Hi")];
+/// assert_eq!(codec.encode(messages, None, &options)?.text(), "Hey. Hi");
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct TemplateOptions {
     /// The template's variables, by name.

@@ -121,6 +121,15 @@ impl Guarantee {
 }
 
 /// A chat format. Frozen, cheap to clone.
+///
+/// ```
+/// use chatcodec::{Format, Guarantee};
+///
+/// let format = Format::built_in("qwen3")?;
+/// assert_eq!(format.guarantee(), Guarantee::Ids);
+/// assert_eq!(format.options(), ["thinking"]);
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Format {
     spec: Arc<Spec>,

@@ -3,6 +3,13 @@
 //! Ids hold none of their data. A part is a number of placeholder ids, which an engine replaces with embeddings.
 
 /// Kind of a media part.
+///
+/// ```
+/// use chatcodec::MediaKind;
+///
+/// assert_eq!(MediaKind::of_part("image_url"), Some(MediaKind::Image));
+/// assert_eq!(MediaKind::Audio.name(), "audio");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MediaKind {
     /// An image.
@@ -52,6 +59,17 @@ impl MediaKind {
 }
 
 /// A media part of a message: an image, a video or audio. Two parts are equal wherever their caller put them.
+///
+/// ```
+/// use chatcodec::{Media, MediaKind, MediaPlace, Message, Piece, Role};
+///
+/// let mut message = Message::new(Role::User, "What is this?");
+/// let place = MediaPlace::Content(0);
+/// message.media.push(Media { kind: MediaKind::Image, at: 0, count: 256, rows: 1, place });
+/// let mut pieces = message.pieces();
+/// assert!(matches!(pieces.next(), Some(Piece::Media(image)) if image.count == 256));
+/// assert!(matches!(pieces.next(), Some(Piece::Text("What is this?"))));
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Media {
     /// The kind of the part.

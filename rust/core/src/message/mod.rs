@@ -14,6 +14,14 @@ pub use owned::Owned;
 use std::borrow::Cow;
 
 /// Role of a message's author.
+///
+/// ```
+/// use chatcodec::Role;
+///
+/// assert_eq!(Role::parse("developer"), Some(Role::System));
+/// assert_eq!(Role::Tool.name(), "tool");
+/// assert_eq!(Role::parse("critic"), None);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// Instructions; `developer` is a synonym.
@@ -50,6 +58,18 @@ impl Role {
 }
 
 /// One message of a conversation. Absent and empty content are equal.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, Message, Role, Vocab};
+///
+/// let user = Message { name: Some("user_0".into()), ..Message::new(Role::User, "Hi") };
+/// assert_eq!(user.content, "Hi");
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let messages = vec![Message::new(Role::System, "Be brief."), Message::new(Role::User, "Hi")];
+/// let ids = codec.encode(messages.clone(), None, &EncodeOptions::default())?;
+/// assert_eq!(codec.decode(ids.ids()), messages);
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// The role of the author.
@@ -137,6 +157,20 @@ impl Message {
 }
 
 /// One call of a message.
+///
+/// ```
+/// use chatcodec::{Call, CallBody, Codec, EncodeOptions, Format, Message, Role, Vocab};
+///
+/// let body = CallBody::Function { name: "clock".into(), arguments: "{}".into() };
+/// let mut message = Message::new(Role::Assistant, "");
+/// message.calls.push(Call { id: None, body });
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let messages = vec![Message::new(Role::User, "What time is it?"), message];
+/// let ids = codec.encode(messages, None, &EncodeOptions::default())?;
+/// assert!(ids.text().contains("<|plugin|>"));
+/// assert_eq!(codec.decode(ids.ids())[1].calls.len(), 1);
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The id that a result refers to.
@@ -146,6 +180,13 @@ pub struct Call {
 }
 
 /// The called function or code.
+///
+/// ```
+/// use chatcodec::CallBody;
+///
+/// let body = CallBody::Code { language: Some("python".into()), source: "1 + 1".into() };
+/// assert!(matches!(body, CallBody::Code { source, .. } if source == "1 + 1"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallBody {
     /// A function, with raw JSON text as its arguments.
@@ -165,6 +206,20 @@ pub enum CallBody {
 }
 
 /// Policy for `arguments` that are not one JSON value.
+///
+/// ```
+/// use chatcodec::{CallBody, Codec, Format, OnArguments, Vocab};
+/// use serde_json::json;
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let call = json!({"function": {"name": "f", "arguments": "{\"a\": "}}); // cut by a limit
+/// let messages = json!([{"role": "assistant", "tool_calls": [call]}]);
+/// assert!(codec.read(&messages, OnArguments::Error).is_err());
+/// let read = codec.read(&messages, OnArguments::String)?;
+/// let CallBody::Function { arguments, .. } = &read[0].calls[0].body else { panic!("is code") };
+/// assert_eq!(arguments, r#""{\"a\": ""#);
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnArguments {
     /// Refuses the message.

@@ -4,6 +4,16 @@ use crate::error::{Error, Result};
 use crate::path::Path;
 
 /// A caller's value: a Python object or parsed JSON.
+///
+/// ```
+/// use chatcodec::{Node, View};
+/// use serde_json::json;
+///
+/// let value = json!({"role": "user"});
+/// let View::Map(members) = value.view() else { panic!("is no mapping") };
+/// assert_eq!(members[0].0.as_text(), Some("role"));
+/// assert_eq!(members[0].1.as_text(), Some("user"));
+/// ```
 pub trait Node: Sized {
     /// Kind and content of the value; text is borrowed from the value.
     fn view(&self) -> View<'_, Self>;

@@ -14,6 +14,19 @@ use crate::error::{Error, Result};
 pub(crate) const MAX_DEPTH: usize = 200;
 
 /// A copy of a caller's value. A reference to it is a [`Node`].
+///
+/// ```
+/// use chatcodec::Owned;
+/// use serde_json::json;
+///
+/// let copy = Owned::new("messages", &json!(["Hi", 1, null]))?;
+/// assert_eq!(copy, Owned::List(vec![
+///     Owned::Text("Hi".into()),
+///     Owned::Number("1".into()),
+///     Owned::Null,
+/// ]));
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Owned {
     /// `None`, `null`

@@ -33,6 +33,19 @@ const MAX_DEPTH: usize = 8;
 const REASONING: [&str; 5] = ["reasoning_content", "reasoning", "thinking", "thought", "analysis"];
 
 /// A response template: fields of a message, with the texts and patterns that open and close them.
+///
+/// ```
+/// use chatcodec::ResponseTemplate;
+///
+/// let source = r#"{
+///     "version": 1,
+///     "start_anchor": "<|im_start|>assistant\n",
+///     "fields": {"content": {"close": "<|im_end|>"}}
+/// }"#;
+/// let template = ResponseTemplate::parse(source)?;
+/// assert_eq!(template.fields().collect::<Vec<_>>(), ["content"]);
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct ResponseTemplate {
     inner: Arc<Inner>,

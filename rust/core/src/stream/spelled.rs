@@ -18,6 +18,17 @@ use crate::call::Mended;
 use crate::grammar::Spellings;
 
 /// What counts as a control token of the format.
+///
+/// ```
+/// use chatcodec::{Codec, Format, MarkerPolicy, Vocab};
+///
+/// let codec = Codec::new(&Format::built_in("internlm2")?, &Vocab::embedded())?;
+/// let stream = codec.stream(None).reading(MarkerPolicy::Text);
+/// let parsed = codec.parse_text(stream, "Hello<|im_end|>rest");
+/// assert_eq!(parsed.message.content, "Hello");
+/// assert_eq!(parsed.rest, "Hello<|im_end|>".len());
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MarkerPolicy {
     /// Its id alone: text is never control. Where a format's markers are text (`[text]`), also that text.

@@ -4,6 +4,13 @@ use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A day and time, by default the present one in UTC.
+///
+/// ```
+/// use chatcodec::Clock;
+///
+/// let clock = Clock::parse_day("2026-01-31").unwrap();
+/// assert_eq!(clock.format("%d %B %Y").as_deref(), Some("31 January 2026"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
     /// The year, such as 2026.

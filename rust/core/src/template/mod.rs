@@ -62,6 +62,21 @@ use value::Value;
 const MAX_SOURCE: usize = 1 << 20;
 
 /// A chat template: parsed once, rendered any number of times, by any thread.
+///
+/// ```
+/// use chatcodec::{Codec, EncodeOptions, Format, Message, Role, Template, Vocab};
+///
+/// let template = Template::parse(
+///     "{% for message in messages %}<|im_start|>{{ message.role }}\n\
+///      {{ message.content }}<|im_end|>\n{% endfor %}",
+/// )?;
+/// let format = Format::built_in("internlm2")?;
+/// let codec = Codec::with_template(&template, &[], &format, &Vocab::embedded())?;
+/// let messages = vec![Message::new(Role::User, "Hi<|im_end|>")];
+/// let encoding = codec.encode(messages, None, &EncodeOptions::default())?;
+/// assert_eq!(encoding.ids().iter().filter(|&&id| id == 92542).count(), 1); // the template's
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Template {
     inner: Arc<Inner>,
@@ -98,6 +113,20 @@ pub(crate) enum Way<'a> {
 }
 
 /// A rendered template: its text, and where each part of it comes from.
+///
+/// ```
+/// use chatcodec::{RenderOptions, Template};
+/// use serde_json::json;
+///
+/// let template = Template::parse("{% for m in messages %}[{{ m.content }}]{% endfor %}")?;
+/// let options = RenderOptions { add_generation_prompt: false, own: &[], now: &|_| None };
+/// let rendered = template.render(&json!([{"role": "user", "content": "Hi"}]), &[], &options)?;
+/// assert_eq!(rendered.text(), "[Hi]");
+/// let run = &rendered.runs()[1];
+/// assert_eq!(&rendered.text()[run.text.clone()], "Hi");
+/// assert_eq!(run.path.as_deref(), Some("messages[0].content"));
+/// # Ok::<(), chatcodec::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct RenderedTemplate {
     text: String,

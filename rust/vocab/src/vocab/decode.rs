@@ -11,6 +11,17 @@ use super::{DummyPrefix, TokenId, TokenKind, Vocab, begins_with_space};
 use crate::error::Result;
 
 /// What decoding writes for a control token.
+///
+/// ```
+/// use chatcodec_vocab::{Spelling, Vocab};
+///
+/// let vocab = Vocab::embedded();
+/// let mut ids = vocab.encode("Hi");
+/// ids.push(92542);
+/// assert_eq!(vocab.decode(&ids, Spelling::Spell)?, "Hi<|im_end|>");
+/// assert_eq!(vocab.decode(&ids, Spelling::Skip)?, "Hi");
+/// # Ok::<(), chatcodec_vocab::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spelling {
     /// Its spelling, for people to read. Encoding that again does not give the token back.
@@ -47,6 +58,14 @@ pub(super) fn decode_bytes(vocab: &Vocab, ids: &[TokenId], control: Spelling) ->
 
 /// The texts of the tokens that are whole characters, by id. Memory: the texts, and four bytes for
 /// each id.
+///
+/// ```
+/// use chatcodec_vocab::Vocab;
+///
+/// let vocab = Vocab::embedded();
+/// let a = vocab.encode("a")[0];
+/// assert_eq!(vocab.whole_texts().get(a), Some("a"));
+/// ```
 #[derive(Debug)]
 pub struct WholeTexts {
     text: String,
@@ -82,6 +101,18 @@ impl WholeTexts {
 const SHORT: usize = 32;
 
 /// Token bytes in, whole characters out.
+///
+/// ```
+/// use chatcodec_vocab::Vocab;
+///
+/// let vocab = Vocab::embedded();
+/// let (mut decoder, mut text) = (vocab.text_decoder(), String::new());
+/// for id in vocab.encode("é") {
+///     let (kind, bytes) = vocab.token(id).unwrap();
+///     text.push_str(&decoder.push(kind, bytes)); // whole characters only
+/// }
+/// assert_eq!(text, "é");
+/// ```
 #[derive(Debug, Clone)]
 pub struct TextDecoder {
     /// Bytes that began a character and do not finish it: at most three.

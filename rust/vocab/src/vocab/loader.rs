@@ -19,6 +19,15 @@ use crate::error::{Error, Result};
 use detect::Chosen;
 
 /// Contents of a vocabulary's files, with the caller's options.
+///
+/// ```
+/// use chatcodec_vocab::{Vocab, VocabFiles};
+///
+/// let ranks = b"YQ== 0\nYg== 1\nYWI= 2\n"; // "a", "b" and "ab", as tiktoken writes them
+/// assert!(!VocabFiles::is_gguf(ranks));
+/// let problem = Vocab::load_files(VocabFiles::one(ranks)).unwrap_err();
+/// assert!(!problem.to_string().is_empty()); // which pattern splits text?
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct VocabFiles {
     /// File name without folder, and content. Names distinguish the files of one vocabulary; the content
@@ -29,6 +38,25 @@ pub struct VocabFiles {
 }
 
 /// A caller's options for a vocabulary: facts that its files lack.
+///
+/// ```
+/// use chatcodec_vocab::{Vocab, VocabFiles, VocabOptions};
+///
+/// let ranks: String = (0..=255u8).map(|byte| {
+///     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+///     let digit = |bits: u8| letters[bits as usize] as char;
+///     format!("{}{}== {byte}\n", digit(byte >> 2), digit((byte & 3) << 4))
+/// }).collect();
+/// let options = VocabOptions {
+///     pattern: Some(r"\s+|\S+".into()),
+///     special_tokens: vec![("<|end|>".into(), 256)],
+///     ..VocabOptions::default()
+/// };
+/// let vocab = Vocab::load_files(VocabFiles { options, ..VocabFiles::one(ranks.as_bytes()) })?;
+/// assert_eq!(vocab.encode("Hi"), [72, 105]);
+/// assert!(vocab.is_control(256));
+/// # Ok::<(), chatcodec_vocab::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VocabOptions {
     /// Spellings of added tokens that are ordinary text, in addition to the built-in list.

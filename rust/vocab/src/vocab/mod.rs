@@ -117,6 +117,7 @@ impl Tag {
 /// let ids = vocab.encode("Hello, <|im_end|> world");
 /// assert!(ids.iter().all(|&id| !vocab.is_control(id)));
 /// assert_eq!(vocab.decode_bytes(&ids).unwrap(), b"Hello, <|im_end|> world");
+/// assert_eq!(vocab.encode("Hello the"), [35584, 269]);
 /// ```
 #[derive(Clone)]
 pub struct Vocab {
@@ -138,6 +139,14 @@ struct ControlFinder {
 }
 
 /// A spelling of a control token in a text.
+///
+/// ```
+/// use chatcodec_vocab::Vocab;
+///
+/// let vocab = Vocab::embedded();
+/// assert_eq!(vocab.find_control("Hi<|im_end|>").count(), 1);
+/// assert_eq!(vocab.find_control("Hi").count(), 0);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spelled<'a> {
     /// The first byte.

@@ -9,6 +9,14 @@ use super::model::Engine;
 use super::{TokenId, Vocab};
 
 /// Explanation of how a vocabulary was read.
+///
+/// ```
+/// use chatcodec_vocab::Vocab;
+///
+/// let report = Vocab::embedded().report();
+/// assert!(report.losses.is_empty()); // every text comes back from its ids
+/// assert!(report.missing_bytes.is_empty());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct VocabReport {
     /// Engine that encodes text: `"bytes"` or `"characters"` for the built-in engines, by the units that

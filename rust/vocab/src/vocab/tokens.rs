@@ -6,6 +6,15 @@ use super::TokenId;
 use super::decode::WholeTexts;
 
 /// Kind of an id.
+///
+/// ```
+/// use chatcodec_vocab::{TokenKind, Vocab};
+///
+/// let vocab = Vocab::embedded();
+/// assert_eq!(vocab.token(92542).unwrap().0, TokenKind::Control);
+/// assert_eq!(vocab.token(vocab.encode("a")[0]), Some((TokenKind::Text, &b"a"[..])));
+/// assert_eq!(vocab.token(92544), None);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// A piece of text.
