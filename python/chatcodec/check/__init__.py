@@ -16,9 +16,9 @@ import json
 import re
 import tomllib
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from chatcodec._core import Codec, Format
 from chatcodec.check.difference import Difference, Token, first_difference
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SCENARIOS",
     "Difference",
+    "Misreading",
     "Refusal",
     "Report",
     "Result",
@@ -79,6 +80,20 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Misreading:
+    """A conversation that a refused file would read as another one."""
+
+    text: str
+    """The text that the file writes, with control tokens spelled out."""
+    expected: tuple[dict[str, Any], ...]
+    """The messages that should come back."""
+    read: tuple[dict[str, Any], ...]
+    """The messages that come back."""
+    notices: tuple[str, ...]
+    """What a stream does not expect of the text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a format file was not loaded, or does not fit a vocabulary."""
 
@@ -88,6 +103,8 @@ class Refusal:
     """The dotted key; empty for the whole file."""
     line: int | None
     """The line of the file that holds the key, from 1."""
+    witness: Misreading | None = None
+    """A conversation that the file would read as another one, where one was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +149,9 @@ def check_file(
         format_ = Format.load(path)
         return check_format(format_, vocab, template, golden)
     except (FormatError, VocabError) as error:
-        refusal = _refusal(error, Path(path).read_text(encoding="utf-8", errors="replace"))
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        witness = _witness(path, text, vocab) if isinstance(error, FormatError) else None
+        refusal = replace(_refusal(error, text), witness=witness)
         return Report(str(path), template is not None, refusal, ())
 
 
@@ -146,7 +165,7 @@ def check_format(
 
     Raises `FormatError` and `VocabError` as `Codec` does.
     """
-    vocab = vocabulary_of(format_) if vocab is None else vocab
+    vocab = vocabulary_of(format_.text) if vocab is None else vocab
     codec = Codec(format_, vocab, check_template=False)
     spellings = list(vocab.control)[:_SPELLINGS]
     scenarios = (spelled(scenario, spellings) for scenario in SCENARIOS)
@@ -160,6 +179,19 @@ def _refusal(error: FormatError | VocabError, text: str) -> Refusal:
     key = error.key if isinstance(error, FormatError) else _lacking(problem, text)
     told = re.search(r" on line (\d+)", problem)
     return Refusal(problem, key, int(told[1]) if told else line_of(text, key))
+
+
+def _witness(path: str | PathLike[str], text: str, vocab: Vocab | None) -> Misreading | None:
+    """Look for a conversation that a refused file would read as another one."""
+    try:
+        found = Format.witness(path, vocabulary_of(text) if vocab is None else vocab)
+    except (ChatCodecError, tomllib.TOMLDecodeError, AttributeError, TypeError):
+        # The file is refused for more than what could be read in two ways.
+        return None
+    if found is None:
+        return None
+    told = (tuple(found.expected), tuple(found.read), tuple(found.notices))
+    return Misreading(found.text, *told)
 
 
 def _lacking(problem: str, text: str) -> str:

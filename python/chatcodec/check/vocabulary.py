@@ -6,19 +6,19 @@ import json
 import tempfile
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chatcodec._core import Vocab
-
-if TYPE_CHECKING:
-    from chatcodec import Format
 
 __all__ = ["vocabulary_of"]
 
 
-def vocabulary_of(format_: Format) -> Vocab:
-    """Return a byte-level vocabulary with a format's control tokens. Its ids are no model's."""
-    tokens = _spellings(tomllib.loads(format_.text))
+def vocabulary_of(text: str) -> Vocab:
+    """Return a byte-level vocabulary with a format file's control tokens. Its ids are no model's.
+
+    Raises `tomllib.TOMLDecodeError` for text that is not TOML.
+    """
+    tokens = _spellings(tomllib.loads(text))
     alphabet = _alphabet()
     added = [
         {"id": len(alphabet) + nth, "content": spelling, "special": True, "normalized": False}

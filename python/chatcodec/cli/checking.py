@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 import sys
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from chatcodec import Codec
-    from chatcodec.check import Refusal, Report, Result, Status, Token
+    from chatcodec.check import Misreading, Refusal, Report, Result, Status, Token
     from chatcodec.check.golden import GoldenCase
 
 __all__ = ["check"]
@@ -229,15 +230,33 @@ def _refused(refusal: Refusal, path: str, text: str, look: Look) -> Iterator[str
     """Show why a file is refused, with the lines around the key."""
     yield f"{one_line(path)}: {look.paint(_ALARM, 'refused')}"
     yield one_line(refusal.problem.removeprefix(f"format `{path}`: "))
-    if refusal.line is None:
-        return
+    if refusal.line is not None:
+        yield from _around(refusal.line, text, look)
+    if refusal.witness is not None:
+        yield from _misread(refusal.witness, look)
+
+
+def _misread(witness: Misreading, look: Look) -> Iterator[str]:
+    """Show a conversation that a file would read as another one."""
+    columns = max(look.columns - len("   instead   "), 20)
+    yield ""
+    yield look.paint(_BOLD, "── a conversation that would be read wrongly ──")
+    yield f"   text      {_cut(witness.text, columns)}"
+    yield f"   meant     {_cut(json.dumps(witness.expected, ensure_ascii=False), columns)}"
+    yield f"   read      {_cut(json.dumps(witness.read, ensure_ascii=False), columns)}"
+    for notice in witness.notices[:_NAMED]:
+        yield f"   notice    {_cut(notice, columns)}"
+
+
+def _around(line_number: int, text: str, look: Look) -> Iterator[str]:
+    """Show the lines around one that holds a key."""
     lines = text.splitlines()
-    first = max(refusal.line - _AROUND, 1)
-    shown = itertools.islice(enumerate(lines, 1), first - 1, refusal.line + _AROUND)
-    digits = len(str(refusal.line + _AROUND))
+    first = max(line_number - _AROUND, 1)
+    shown = itertools.islice(enumerate(lines, 1), first - 1, line_number + _AROUND)
+    digits = len(str(line_number + _AROUND))
     yield ""
     for number, line in shown:
-        is_it = number == refusal.line
+        is_it = number == line_number
         row = (
             f"{'>' if is_it else ' '} {number:>{digits}} │ {_cut(line, look.columns - digits - 5)}"
         )

@@ -19,7 +19,7 @@ use crate::errors::raise;
 use crate::format::Format;
 use crate::ids::{Ids, ListOf, Threads};
 use crate::node::{Raised, Value, message_list};
-use crate::options::raises;
+use crate::options::{Method, raises};
 use crate::reader::ToldReader;
 use crate::response::ResponseTemplate;
 use crate::stream::{Parsed, Stream, calling, typed};
@@ -538,22 +538,15 @@ impl Codec {
     /// each part in `Encoding.text`, and the key. Empty for a codec whose template writes.
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
-        *,
-        tools: "Sequence[Mapping[str, Any]] | str | None" = None,
-        add_generation_prompt: "bool | None" = None,
-        **options: "Any"
+        **options: "Unpack[EncodeOptions]"
     ))]
     fn _keys(
         &self,
         messages: &Bound<'_, PyAny>,
-        tools: Option<&Bound<'_, PyAny>>,
-        add_generation_prompt: Option<bool>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Vec<(usize, String)>> {
-        let words = words("report", "reference", "error", "error", "error", "text");
-        let ends = (false, false);
-        let options = Options::new(self.writer(), add_generation_prompt, ends, words, options)?;
-        let read = self.read(messages, tools, &options)?.map_err(raise)?;
+        let options = self.options(options, &Method::ENCODE)?;
+        let read = self.conversation(messages, &options)?;
         self.inner.keys(read, &options.encode).map_err(raise)
     }
 
