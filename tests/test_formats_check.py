@@ -299,6 +299,9 @@ REFUSED = [
     ('"<|im_end|>"', "5", 10, "expected a string or a list of strings"),
     ("[turn]", "[turn", 14, ""),
     ("{START}system\\nTools", "{START}tools\\nTools", 16, "read back by no row"),
+    ("{CALL}{call}", "{CALL}{name}", 22, "beside `object`, which writes both; expected `{call}`"),
+    ("object =", "# object =", 22, "`{call}` without `object`; expected `object` beside"),
+    ("guarantee =", "#", 1, 'missing field `guarantee`; expected `guarantee = "ids"`'),
 ]
 
 

@@ -808,6 +808,7 @@ fn one_call(
     }
     let mut items = Vec::new();
     for text in &texts {
+        check_body_fields(&item, text, &body)?;
         let pieces = patterns.pieces(&item, text, allowed)?;
         calls::check_item(&item, &pieces, &body, list, false)?;
         items.push(pieces);
@@ -841,6 +842,22 @@ fn one_call(
         );
     }
     Ok(CallSpec { kind: kind.to_owned(), items, own, body, id, result })
+}
+
+/// Checks that an item has the fields of its body: `{call}` belongs to `object`, `{name}` and `{arguments}` do not.
+fn check_body_fields(item: &str, text: &str, body: &CallBodySpec) -> Checked<()> {
+    let is_object = matches!(body, CallBodySpec::Object(_));
+    if is_object && (text.contains("{name}") || text.contains("{arguments}")) {
+        let problem = "has `{name}` or `{arguments}` beside `object`, which writes both; expected `{call}` in their \
+                       place, or no `object`";
+        return wrong(item, problem);
+    }
+    if !is_object && text.contains("{call}") {
+        let problem = "has `{call}` without `object`; expected `object` beside it, such as \
+                       `object = { name = \"name\", arguments = \"arguments\" }`";
+        return wrong(item, problem);
+    }
+    Ok(())
 }
 
 /// The body of a call, and the fields that its patterns may have. `table` has the keys of the table other than its

@@ -174,9 +174,10 @@ pub(super) fn unread(turn: &[Piece], rows: &[RowSpec], role: Role) -> String {
         let mut heads = rows.iter().map(|other| rules::head(&other.pieces));
         role == Role::System && heads.all(|head| head != rules::head(row))
     };
-    let named = reader_of(turn)
-        .filter(is_other)
-        .map(|row| format!("`[named.NAME]` with `system = {}`", shown(&row)));
+    let named = reader_of(turn).filter(is_other).map(|row| {
+        let table = if own.is_some() { "[named.NAME]" } else { "[turn]" };
+        format!("`{table}` with `system = {}`", shown(&row))
+    });
     let expected: Vec<String> = own.into_iter().chain(named).collect();
     let expected = if expected.is_empty() {
         "a row with these control tokens and `{content}`".to_owned()

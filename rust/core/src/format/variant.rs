@@ -163,7 +163,25 @@ fn not_toml(text: &str, e: &toml::de::Error) -> KeyProblem {
 fn on_line(text: &str, e: &toml::de::Error) -> String {
     let Some(span) = e.span() else { return e.message().to_owned() };
     let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
-    format!("on line {line}: {}", e.message())
+    format!("on line {line}: {}{}", e.message(), way_out(e.message()))
+}
+
+/// What to write for a key that every file has, where it is missing.
+fn way_out(message: &str) -> &'static str {
+    let missing = message.strip_prefix("missing field `").and_then(|rest| rest.split('`').next());
+    match missing {
+        Some("name") => "; expected `name = \"mychat\"` at the beginning",
+        Some("guarantee") => {
+            "; expected `guarantee = \"ids\"`, or `\"text\"` where text alone tells turns apart"
+        }
+        Some("source") => "; expected `source = \"…\"`: where the format is defined",
+        Some("generation") => {
+            "; expected `generation = { prompt = \"…\" }`: what opens the assistant's turn"
+        }
+        Some("prompt") => "; expected the pattern that opens the assistant's turn",
+        Some("turn") => "; expected `[turn]` with a row for each role",
+        _ => "",
+    }
 }
 
 /// The key of a reading error; for a missing key, the path of its table.
