@@ -184,10 +184,31 @@ def test_no_key_is_blamed_for_a_turn_that_the_file_does_not_write(
     difference = found["a question"]
     assert difference is not None
     assert difference.keys == ()
-    assert "before what `turn.user` writes; `default_system`" in difference.hint
+    assert "before what `turn.user` writes; there write: `default_system`" in difference.hint
     repaired = given("[control]", 'default_system = "Be kind."\n[control]')
     assert "a question" not in different(compared(repaired, TEMPLATE.replace(
         "{% for m in", own + "{% for m in", 1)))  # fmt: skip
+
+
+def test_no_key_is_blamed_for_a_beginning_that_the_file_does_not_write(
+    given: Callable[..., str],
+) -> None:
+    report = compared(given(), "<s>" + TEMPLATE)
+    for result in report.results:
+        if result.difference is not None:
+            assert result.difference.keys == ()
+            assert "`begin`" in result.difference.hint
+    assert report.counts["differs"] == 20
+
+
+def test_the_key_of_what_the_template_ends_before(given: Callable[..., str]) -> None:
+    source = TEMPLATE.replace(
+        "<|im_start|>assistant\n{% endif %}", "<|im_start|>assistant{% endif %}"
+    )
+    report = compared(given(), source)
+    assert source != TEMPLATE
+    assert different(report)["a question"] == ("generation.prompt",)
+    assert "an answer" not in different(report)
 
 
 def test_what_is_missing_is_told_from_what_both_refuse(given: Callable[..., str]) -> None:

@@ -185,9 +185,9 @@ def _responsible(
     if here.start == at and _alike(expected.units[at:], found.units[here.end :]):
         return (here.key,), "the template writes nothing there"
     if _comes_later(expected, found, here, at):
-        if here.start < at:
-            return (), _what_stands_before(here.key, messages)
-        if before is not None and before.key != here.key:
+        if before is None or here.start < at:
+            return (), _what_stands_before(here, messages)
+        if before.key != here.key:
             return (before.key, here.key), "the template writes more between what these two write"
     return (here.key,), ""
 
@@ -204,13 +204,16 @@ def _comes_later(expected: _Written, found: _Written, part: _Part, at: int) -> b
     return any(expected.units[start : start + size] == sought for start in starts)
 
 
-def _what_stands_before(key: str, messages: Sequence[object]) -> str:
-    """Say that the template writes a turn of its own before a part of the file."""
-    hint = f"the template writes something before what `{key}` writes"
+def _what_stands_before(part: _Part, messages: Sequence[object]) -> str:
+    """Say that the template writes something of its own before a part of the file."""
     first = messages[0] if messages else None
+    keys = ["`turn.begin`"]
+    if part.start == 0:
+        keys.insert(0, "`begin`")
     if isinstance(first, dict) and first.get("role") != "system":
-        hint += "; `default_system`, `turn.without_system` and `turn.begin` write before a message"
-    return hint
+        keys = ["`default_system`", "`turn.without_system`", *keys]
+    listed = ", ".join(keys)
+    return f"the template writes something before what `{part.key}` writes; there write: {listed}"
 
 
 def _place(found: _Written, at: int, count: int) -> str:
