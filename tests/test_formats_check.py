@@ -302,7 +302,7 @@ def test_the_line_of_an_item_and_of_what_follows_long_strings() -> None:
 @pytest.mark.parametrize("name", chatcodec.formats())
 def test_every_key_of_the_built_in_files_has_its_line(name: str) -> None:
     format_ = Format.built_in(name)
-    codec = Codec(format_, vocabulary_of(format_))
+    codec = Codec(format_, vocabulary_of(format_.text))
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes."}]
     for _, key in codec._keys(messages):  # noqa: SLF001
         line = line_of(format_.text, key)
@@ -497,7 +497,7 @@ def test_watch_checks_again_when_the_file_changes(given: Callable[..., str]) -> 
 )
 def test_built_in_formats_against_published_templates(name: str, source: str, right: int) -> None:
     format_ = Format.built_in(name)
-    vocab = vocabulary_of(format_)
+    vocab = vocabulary_of(format_.text)
     codec = Codec(Template(published.text_of(source), **oracle.OWN), vocab)
     report = check_format(format_, vocab, codec)
     assert not different(report)
