@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Difference", "Keys", "Token", "first_difference"]
 
-Keys: TypeAlias = "list[tuple[int, str]]"
+Keys: TypeAlias = list[tuple[int, str]]
 """Keys of a format file, each with the first byte that it writes."""
 
 _SHOWN_BEFORE, _SHOWN_AFTER = 24, 48
