@@ -31,7 +31,7 @@ from chatcodec.options import (
     VocabKind,
 )
 
-__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Media", "Neutralized", "Note", "Notice", "Parsed", "Placeholder", "Reasoning", "Rendered", "ResponseTemplate", "Stream", "StreamPool", "Template", "Text", "TextBatch", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "_install", "collect", "formats", "pack", "pack_table"]
+__all__ = ["__version__", "ActionDelta", "ActionEnd", "ActionStart", "Batch", "Codec", "Collision", "Constraint", "Dropped", "EncodedTable", "Encoding", "Format", "IntArray", "Media", "Neutralized", "Note", "Notice", "Parsed", "Placeholder", "Reasoning", "Rendered", "ResponseTemplate", "Stream", "StreamPool", "Template", "Text", "TextBatch", "ToolTypes", "TurnEnd", "TurnStart", "Vocab", "VocabReport", "Witness", "_install", "collect", "formats", "pack", "pack_table"]
 
 __version__: Final[str]
 """
@@ -219,7 +219,7 @@ class Codec:
         """
     def __reduce__(self, /) -> "tuple[object, ...]": ...
     def __repr__(self, /) -> str: ...
-    def _keys(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, **options: "Any") -> list[tuple[int, str]]:
+    def _keys(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'error', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> list[tuple[int, str]]:
         """
         The keys of the format file that write the text of a conversation, for `chatcodec.check`: the first byte of
         each part in `Encoding.text`, and the key. Empty for a codec whose template writes.
@@ -879,6 +879,16 @@ class Format:
     def vocabulary(self, /) -> str:
         """
         The kinds of vocabulary that the format is made for, in words.
+        """
+    @staticmethod
+    def witness(path: "str | PathLike[str]", vocab: Vocab, *, variant: "str | None" = None) -> Witness | None:
+        """
+        Looks for a conversation that a format file, which `load` refuses, would read as another one: what
+        the refusal is about. `vocab` has the file's control tokens. The search tries some thousand
+        conversations, always the same ones. None: none was found, or the file loads.
+
+        Raises `FormatError` for a file that is refused for more than what could be read in two ways,
+        `VocabError` for a vocabulary that lacks its tokens, and what `load` raises for a path.
         """
 
 @final
@@ -1660,6 +1670,43 @@ class VocabReport:
     def text_rules(self, /) -> dict[str, str]:
         """
         The added tokens that are text, each with the rule that makes it text.
+        """
+
+@final
+class Witness:
+    """
+    A conversation that a refused format file would read as another one. Frozen.
+    """
+    def __repr__(self, /) -> str: ...
+    @property
+    def expected(self, /) -> list[dict[str, Any]]:
+        """
+        The messages that should come back.
+        """
+    @property
+    def messages(self, /) -> list[dict[str, Any]]:
+        """
+        The messages of the conversation.
+        """
+    @property
+    def notices(self, /) -> list[str]:
+        """
+        What a stream reports of the text beside the messages: tokens that it does not expect.
+        """
+    @property
+    def read(self, /) -> list[dict[str, Any]]:
+        """
+        The messages that come back instead.
+        """
+    @property
+    def text(self, /) -> str:
+        """
+        The text that the file writes, with control tokens spelled out.
+        """
+    @property
+    def tools(self, /) -> str | None:
+        """
+        The declared tools, as text; None without any.
         """
 
 def _install() -> None:
