@@ -178,7 +178,7 @@ impl Search {
             _ => {
                 let call_id = choices.may(60).then(|| "call_0".to_owned());
                 let name = choices.may(40).then(|| "f".to_owned());
-                Message { call_id, name, ..Message::new(Role::Tool, text) }
+                Message { name, call_id, ..Message::new(Role::Tool, text) }
             }
         }
     }

@@ -39,7 +39,7 @@ impl Renderer<'_> {
             for piece in pattern::written(&rule.pieces, is_present) {
                 match (piece, turn) {
                     (Piece::Field(Field::Tools, _), _) => {
-                        this.keyed(Key::Declaration, |this| this.declare(tools))
+                        this.keyed(Key::Declaration, |this| this.declare(tools));
                     }
                     (&Piece::Field(_, filter), Some(turn)) => {
                         this.content(turn.message, filter, turn.source(SourceField::Content))?;
