@@ -82,7 +82,6 @@ DEFAULT_SYSTEM = {
     .text.partition('without_system = """{SYSTEM}')[2]
     .partition("{SYSTEM_END}")[0]
     .replace("{?date: The current date is {date}.?}", ""),
-    "nanbeige4": "你是南北阁，一款由BOSS直聘自主研发并训练的专业大语言模型。",
     "nemotron-nano2": "",
     "nemotron3": "",
     "nemotron3:ultra": "",
@@ -156,7 +155,6 @@ REASONING = {
     "mistral:v13": "all",
     "qwen3": "since",
     "longcat": "since",
-    "nanbeige4": "all",
     "nemotron-nano2": "last",
     "nemotron3": "since",
     "nemotron3:ultra": "since",

@@ -359,7 +359,7 @@ fn no_format_is_read_as_another() {
             // Llama 3's tokens, with calls that are text between markers.
             "llama-nemotron" => "llama3",
             // Qwen 3's tokens, with other white space around reasoning, and other turns of results.
-            "ernie4" | "minicpm5" | "nanbeige4" | "nemotron3" => "qwen3",
+            "ernie4" | "minicpm5" | "nemotron3" => "qwen3",
             _ if entry.format.starts_with("step3.5") => "qwen3",
             _ => name,
         }
