@@ -318,17 +318,32 @@ impl State {
     /// Reads an id that emits its text and does nothing else: the part, the text and the positions.
     #[inline]
     fn pass<'c>(&mut self, bound: &'c Bound, id: TokenId) -> Option<(Part, &'c str, Range<u32>)> {
-        let text = bound.vocab().whole_texts().get(id)?;
-        let is_searched = self.search.as_ref().is_some_and(|s| !s.passes(bound, text));
-        let is_held =
-            self.tags.as_ref().zip(bound.tags()).is_some_and(|(t, all)| !t.passes(all, text));
-        if is_searched || is_held || !self.decoder.is_between() {
-            return None;
-        }
+        let text = self.plain_text(bound, id)?;
         let part = self.machine.pass(bound, &mut self.output, text)?;
         let at = self.next_position();
         self.has_begun = false;
         Some((part, text, self.output.cover(Some(at), at)))
+    }
+
+    /// The same for a comma of a call's JSON, which emits nothing, and for the id after it.
+    fn pass_joined(&mut self, bound: &Bound, id: TokenId) -> Option<(Part, String, Range<u32>)> {
+        let text = self.plain_text(bound, id)?;
+        let (part, said) = self.machine.pass_joined(&mut self.output, text)?;
+        let at = self.next_position();
+        self.has_begun = false;
+        let is_held = said.is_empty();
+        let tokens = if is_held { at..at } else { self.output.cover(Some(at), at) };
+        Some((part, said, tokens))
+    }
+
+    /// The text of an id that is neither searched for spellings nor held as a part of a tag or a character.
+    fn plain_text<'c>(&self, bound: &'c Bound, id: TokenId) -> Option<&'c str> {
+        let text = bound.vocab().whole_texts().get(id)?;
+        let is_searched = self.search.as_ref().is_some_and(|s| !s.passes(bound, text));
+        let is_held =
+            self.tags.as_ref().zip(bound.tags()).is_some_and(|(t, all)| !t.passes(all, text));
+        let is_plain = !is_searched && !is_held && self.decoder.is_between();
+        is_plain.then_some(text)
     }
 
     /// Reads the ids that emit their text of a turn, and nothing else.
@@ -496,15 +511,33 @@ impl Stream {
             }
             if let Some((part, text, tokens)) = self.pass(id) {
                 Event::append_text(out, part, text.into(), tokens);
-            } else {
+            } else if !self.push_joined(id, out) {
                 self.push_other(id, out);
             }
             rest = after;
         }
     }
 
-    /// Reads an id without the fast path, and appends its events to `out`: for ids that [`Stream::push_plain`] does
-    /// not read.
+    /// Reads a comma of a call's JSON arguments, which is held back because a bracket may follow, or the id after it, and
+    /// appends its event to `out`. For any other id, reads nothing and returns `false`.
+    pub fn push_joined(&mut self, id: TokenId, out: &mut Vec<Event>) -> bool {
+        if self.response.is_some() {
+            return false;
+        }
+        let Some((part, text, tokens)) = self.state.pass_joined(&self.bound, id) else {
+            return false;
+        };
+        if !text.is_empty() {
+            if let Some(kept) = &mut self.kept {
+                kept.push_text(part, &text);
+            }
+            Event::append_text(out, part, text.into(), tokens);
+        }
+        true
+    }
+
+    /// Reads an id without the fast path, and appends its events to `out`: for ids that [`Stream::push_plain`] and
+    /// [`Stream::push_joined`] do not read.
     pub fn push_other(&mut self, id: TokenId, out: &mut Vec<Event>) {
         if self.responds(out, |response, out| response.push(id, out)) {
             return;

@@ -57,8 +57,8 @@ impl Witness {
     /// was found.
     ///
     /// # Errors
-    /// [`Error::Format`](crate::Error::Format) for a file that is no format even without the loader's proof, and
-    /// [`Error::Vocab`](crate::Error::Vocab) for a vocabulary that lacks its tokens.
+    /// [`Error::Format`](crate::Error) for a file that is no format even without the loader's proof, and
+    /// [`Error::Vocab`](crate::Error) for a vocabulary that lacks its tokens.
     pub fn of(
         file: &str,
         text: &str,

@@ -231,6 +231,13 @@ pub(crate) trait ArgumentsReader: Debug + Send + Sync {
     /// nothing otherwise.
     fn take_same(&mut self, text: &str) -> bool;
 
+    /// Reads text that is held back, or follows what is held back, and does nothing else: returns what is emitted. Any
+    /// other text is not read.
+    fn take_joined(&mut self, text: &str) -> Option<String> {
+        let _ = text;
+        None
+    }
+
     /// Sets the parameters that decide the types of the following values.
     fn read_by(&mut self, parameters: Option<Arc<Parameters>>) {
         let _ = parameters;

@@ -148,6 +148,18 @@ impl Mender {
         (text.len(), said)
     }
 
+    /// Reads a comma between values, which is held, or the text after a comma that is held. Returns the output: nothing,
+    /// or the comma with the text. `None` for any other text, of which nothing is read.
+    pub(crate) fn push_joined(&mut self, text: &str) -> Option<String> {
+        let is_comma = text.strip_prefix(',').is_some_and(|spaces| trim(spaces).is_empty());
+        let ends_in_comma = trim_end(text).ends_with(',');
+        if self.held.is_empty() != is_comma || ends_in_comma && !is_comma {
+            return None;
+        }
+        let (taken, said) = self.push_sure(text);
+        (taken > 0).then(|| said.into_owned())
+    }
+
     /// Whether a value within an object or a list has ended, or may end here.
     fn is_after_value(&self) -> bool {
         match self.lexer.state {

@@ -109,6 +109,10 @@ impl ArgumentsReader for RawScanner {
         self.is_same(text)
     }
 
+    fn take_joined(&mut self, text: &str) -> Option<String> {
+        self.push_joined(text)
+    }
+
     fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
         self.push(text)
     }

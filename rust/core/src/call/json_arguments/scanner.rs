@@ -36,6 +36,11 @@ impl RawScanner {
         self.begun && !self.ended && self.value.push_within(text)
     }
 
+    /// Reads a comma between values, or the text after one: see [`Mender::push_joined`].
+    pub(crate) fn push_joined(&mut self, text: &str) -> Option<String> {
+        if self.is_open() { self.value.push_joined(text) } else { None }
+    }
+
     /// Whether the input so far is one whole JSON value; empty input is not.
     pub(crate) fn is_complete(&self) -> bool {
         if self.ended { self.value.is_valid() } else { self.value.is_complete_at_end() }

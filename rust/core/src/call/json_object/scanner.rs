@@ -144,6 +144,11 @@ impl CallScanner {
         self.state == State::Arguments && self.value.push_within(text)
     }
 
+    /// Reads a comma between values of the arguments, or the text after one: see [`Mender::push_joined`].
+    pub(crate) fn push_joined(&mut self, text: &str) -> Option<String> {
+        if self.state == State::Arguments { self.value.push_joined(text) } else { None }
+    }
+
     /// Reads one part of `text`. Returns how many bytes it has and its meaning. `first` is the
     /// position of its first character.
     pub(crate) fn step(&mut self, text: &str, first: u32, keys: &ObjectSpec) -> (usize, Step) {

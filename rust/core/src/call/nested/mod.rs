@@ -8,7 +8,7 @@
 //! Written: one JSON object becomes tags; strings are bare, numbers and booleans are JSON, members that are `null` are
 //! left out. Read, as text comes: the JSON object that the tags mean, with the spaces of `json.dumps`. Tags are control
 //! tokens, so a text may spell any of them. Memory: the names of the open tags, the text of one tag, and the part of a
-//! value that [`BareValue`](super::unquoted::BareValue) holds back. Time is linear in the text, times the nesting.
+//! value that [`BareValue`] holds back. Time is linear in the text, times the nesting.
 
 mod reader;
 mod write;

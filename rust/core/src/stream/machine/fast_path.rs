@@ -58,6 +58,25 @@ impl Machine {
         is_plain.then_some(part)
     }
 
+    /// Reads a comma of a call's JSON, which is held back, or the text after it: returns the part and what is emitted.
+    pub(in crate::stream) fn pass_joined(
+        &mut self,
+        output: &mut Output,
+        text: &str,
+    ) -> Option<(Part, String)> {
+        if self.is_busy(output) {
+            return None;
+        }
+        let Place::In(turn, Within::Call(call)) = &mut self.place else { return None };
+        let said = match call {
+            Call::Object(call) => call.scanner.push_joined(text),
+            Call::Arguments(call) => call.body.take_joined(text),
+            Call::Code(_) => None,
+        }?;
+        output.in_run = true;
+        Some((Part::Action(turn.call_index()), said))
+    }
+
     /// Reads the ids that emit their text, in a text of a turn: all their text, if there are any. `text_of` returns
     /// the text of an id, `first` is the position of the first id.
     pub(in crate::stream) fn pass_run<'t>(
