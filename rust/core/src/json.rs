@@ -215,12 +215,17 @@ impl Lexer {
         if self.depth == 0 {
             return false;
         }
-        // A few bytes change the kinds of a few levels.
-        let lowest = self.depth.saturating_sub(bytes.len()) / 64;
-        if (self.depth + bytes.len()) / 64 > lowest + 1 {
+        // Only brackets change the kinds of levels, and a few of them those of a few.
+        let is_bracket = |byte: &u8| matches!(byte, b'{' | b'[' | b'}' | b']');
+        let count = bytes.iter().filter(|byte| is_bracket(byte)).count();
+        let lowest = self.depth.saturating_sub(count) / 64;
+        if count > 0 && (self.depth + count) / 64 > lowest + 1 {
             return false;
         }
-        let words = [lowest, lowest + 1].map(|at| self.objects.get(at).copied());
+        let words = match count {
+            0 => [None; 2],
+            _ => [lowest, lowest + 1].map(|at| self.objects.get(at).copied()),
+        };
         let before = (self.state, self.depth, self.in_key, self.too_deep);
         let mut is_sure = true;
         for &byte in bytes {
