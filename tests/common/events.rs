@@ -184,7 +184,7 @@ fn check_short_way<'a>(
     for ids in pushes {
         let mut expected = Vec::new();
         for &id in ids {
-            long.push_other(id, &mut expected);
+            long.push_slowly(id, &mut expected);
         }
         let mut events = Vec::new();
         short.push_all(ids, &mut events);

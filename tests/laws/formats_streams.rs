@@ -329,7 +329,7 @@ fn ids_of_long_arguments_pass_at_once() {
         let passed = encoding.ids().iter().filter(|&&id| {
             let plain = stream.push_plain(id);
             if plain.is_none() {
-                stream.push_other(id, &mut others);
+                stream.push_slowly(id, &mut others);
             }
             plain.is_some_and(|plain| matches!(plain.part, Part::Action(_)))
         });

@@ -134,9 +134,7 @@ impl StreamPool {
                 out.push((slot, PoolEvent::Plain(plain)));
                 continue;
             }
-            if !stream.push_joined(id, &mut events) {
-                stream.push_other(id, &mut events);
-            }
+            stream.push_other(id, &mut events);
             out.extend(events.drain(..).map(|event| (slot, PoolEvent::Event(event))));
         }
         Ok(())

@@ -511,16 +511,32 @@ impl Stream {
             }
             if let Some((part, text, tokens)) = self.pass(id) {
                 Event::append_text(out, part, text.into(), tokens);
-            } else if !self.push_joined(id, out) {
+            } else {
                 self.push_other(id, out);
             }
             rest = after;
         }
     }
 
-    /// Reads a comma of a call's JSON arguments, which is held back because a bracket may follow, or the id after it, and
-    /// appends its event to `out`. For any other id, reads nothing and returns `false`.
-    pub fn push_joined(&mut self, id: TokenId, out: &mut Vec<Event>) -> bool {
+    /// Reads an id that [`Stream::push_plain`] does not read, and appends its events to `out`.
+    pub fn push_other(&mut self, id: TokenId, out: &mut Vec<Event>) {
+        if !self.push_joined(id, out) {
+            self.push_slowly(id, out);
+        }
+    }
+
+    /// Reads an id without any fast path, and appends its events to `out`: the law that the fast paths are compared with.
+    #[doc(hidden)]
+    pub fn push_slowly(&mut self, id: TokenId, out: &mut Vec<Event>) {
+        if self.responds(out, |response, out| response.push(id, out)) {
+            return;
+        }
+        self.emitting(out, |state, bound, out| state.step(bound, id, out));
+    }
+
+    /// Reads a comma between JSON arguments, or the id after the comma. A comma emits nothing: a closing bracket after it
+    /// would drop it. For any other id, reads nothing and returns `false`.
+    fn push_joined(&mut self, id: TokenId, out: &mut Vec<Event>) -> bool {
         if self.response.is_some() {
             return false;
         }
@@ -534,15 +550,6 @@ impl Stream {
             Event::append_text(out, part, text.into(), tokens);
         }
         true
-    }
-
-    /// Reads an id without the fast path, and appends its events to `out`: for ids that [`Stream::push_plain`] and
-    /// [`Stream::push_joined`] do not read.
-    pub fn push_other(&mut self, id: TokenId, out: &mut Vec<Event>) {
-        if self.responds(out, |response, out| response.push(id, out)) {
-            return;
-        }
-        self.emitting(out, |state, bound, out| state.step(bound, id, out));
     }
 
     /// Reads text and appends its events to `out`, for a stream of [`MarkerPolicy::Text`]. The split of text into

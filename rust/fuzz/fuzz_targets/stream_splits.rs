@@ -94,7 +94,7 @@ fn in_a_pool(stream: &Stream, ids: &[TokenId]) {
         let (to, of): (Vec<_>, Vec<_>) = pushed.into_iter().unzip();
         pool.push(&to, &of, &mut out).expect("both are open");
         let mut events = Vec::new();
-        alone.push_other(id, &mut events);
+        alone.push_slowly(id, &mut events);
         expected.extend(events);
     }
     let told = |slot| -> Vec<Event> {
@@ -175,12 +175,12 @@ fuzz_target!(|bytes: &[u8]| {
         read(stream.clone(), cuts.windows(2).map(|pair| &ids[pair[0]..pair[1]]), push),
         whole
     );
-    let push_other = |stream: &mut Stream, ids: &[TokenId], out: &mut Vec<Event>| {
+    let push_slowly = |stream: &mut Stream, ids: &[TokenId], out: &mut Vec<Event>| {
         for &id in ids {
-            stream.push_other(id, out);
+            stream.push_slowly(id, out);
         }
     };
-    assert_eq!(read(stream.clone(), ids.chunks(1), push_other), whole);
+    assert_eq!(read(stream.clone(), ids.chunks(1), push_slowly), whole);
     assert_eq!(read(stream.clone().keeping(), ids.chunks(2), push), whole);
     in_a_pool(&stream, &ids);
     check_ranges(&whole, ids.len());

@@ -178,9 +178,7 @@ impl Stream {
                 return PyList::new(py, [event]).map(EventList);
             }
             let mut events = Vec::new();
-            if !self.inner.push_joined(id, &mut events) {
-                self.inner.push_other(id, &mut events);
-            }
+            self.inner.push_other(id, &mut events);
             return event_list(py, events).map(EventList);
         }
         let ids: Ids = ids.extract()?;

@@ -231,8 +231,8 @@ pub(crate) trait ArgumentsReader: Debug + Send + Sync {
     /// nothing otherwise.
     fn take_same(&mut self, text: &str) -> bool;
 
-    /// Reads text that is held back, or follows what is held back, and does nothing else: returns what is emitted. Any
-    /// other text is not read.
+    /// Reads a comma between values, which emits nothing, or the text after the comma. Returns the emitted text. Reads
+    /// nothing of any other text, and returns `None`.
     fn take_joined(&mut self, text: &str) -> Option<String> {
         let _ = text;
         None

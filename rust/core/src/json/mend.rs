@@ -148,8 +148,8 @@ impl Mender {
         (text.len(), said)
     }
 
-    /// Reads a comma between values, which is held, or the text after a comma that is held. Returns the output: nothing,
-    /// or the comma with the text. `None` for any other text, of which nothing is read.
+    /// Reads a comma between values, or the text after a held comma. Returns the output: an empty string for a comma, which
+    /// is held, and the comma with the text after it. Reads nothing of any other text, and returns `None`.
     pub(crate) fn push_joined(&mut self, text: &str) -> Option<String> {
         let is_comma = text.strip_prefix(',').is_some_and(|spaces| trim(spaces).is_empty());
         let ends_in_comma = trim_end(text).ends_with(',');

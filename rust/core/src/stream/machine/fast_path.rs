@@ -1,7 +1,7 @@
 //! The fast path: ids that emit their text and do nothing else, which most ids do.
 //!
 //! The law: where the fast path reads an id, [`Reader::input`](super::Reader::input) would emit the same event and
-//! reach the same state. The tests of streams read every input both ways; `Stream::push_other` is the slow way.
+//! reach the same state. The tests of streams read every input both ways; `Stream::push_slowly` is the slow way.
 
 use std::ops::Range;
 
@@ -58,7 +58,8 @@ impl Machine {
         is_plain.then_some(part)
     }
 
-    /// Reads a comma of a call's JSON, which is held back, or the text after it: returns the part and what is emitted.
+    /// Reads a comma between JSON arguments, or the text after the comma. Returns the part and the emitted text: nothing
+    /// for a comma, which is held back until the next text.
     pub(in crate::stream) fn pass_joined(
         &mut self,
         output: &mut Output,
