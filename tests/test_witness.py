@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chatcodec import Format, FormatError, Vocab, VocabError, Witness
+from chatcodec.check.vocabulary import vocabulary_of
+from clock import within
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,19 +85,54 @@ def test_what_is_no_format_is_refused(tmp_path: Path) -> None:
         Format.witness(tmp_path / "none.toml", Vocab.embedded())
 
 
-def test_reading_that_would_never_end_is_ended(tmp_path: Path) -> None:
-    text = """
-name = "mine"
-guarantee = "text"
-source = "a test"
-generation = { prompt = "" }
+ENDLESS = """
+name = "random"
+source = "the tests"
+guarantee = "ids"
+reasoning = "since_last_answer"
 [control]
-EOS = "<|im_end|>"
+U = "<|u|>"
+T = "<|t|>"
+TE = "<|te|>"
+C = "<|c|>"
+CE = "<|ce|>"
+K = "<|k|>"
+KE = "<|ke|>"
+[generation]
+prompt = "\\n\\n{T}\\n\\n\\n"
+no_thinking = ""
 [turn]
-user = "{content}"
-assistant = "{content}{EOS}"
+user = "{U}\\n\\n{content}"
+assistant = ["\\n\\n{T}\\n\\n{reasoning}\\n{TE}\\n\\n{content}{?calls:{calls}?}", "\\n\\n{T}\\n\\n\\n{TE}\\n\\n{content}{?calls:{calls}?}"]
+[after_tool]
+assistant = "{content}{?calls:{calls}?}"
+[call.function]
+item = "{C}\\n{call}{CE}"
+object = { name = "name", arguments = "arguments" }
+[call.code]
+item = "{K}{language}\\n{source}\\n{KE}"
 """
-    path = written(tmp_path, text)
+"""A refused file by which a stream reads the same text again without an end."""
+
+
+def test_reading_that_would_never_end_is_ended(tmp_path: Path) -> None:
+    path = written(tmp_path, ENDLESS)
     with pytest.raises(FormatError):
         Format.load(path)
-    Format.witness(path, Vocab.embedded())
+    within(5, lambda: Format.witness(path, vocabulary_of(ENDLESS)))
+
+
+def test_a_large_file_takes_bounded_time(tmp_path: Path) -> None:
+    # The loader refuses the file, and no conversation shows why: all of them are tried.
+    more = f"""
+default_system = "{"a b " * 200_000}"
+end = "{{X}}"
+place = {{ tools = "first" }}
+[control]
+X = "<|plugin|>"
+"""
+    text = MINE.replace("\n[control]", more, 1) + 'tools = "{START}system\\nA{X}{tools}{STOP}\\n"\n'
+    path = written(tmp_path, text)
+    with pytest.raises(FormatError, match=r"`turn\.tools` has `\{X\}` in its text"):
+        Format.load(path)
+    assert within(5, lambda: Format.witness(path, Vocab.embedded())) is None

@@ -5,12 +5,15 @@
 //! `user = "{START}{content}"` and `assistant = "{START}{content}"` writes a user's `x` as an assistant's.
 //!
 //! The search loads the file without the loader's proof, and tries at most [`TRIES`] conversations, always the same
-//! ones: texts are made of what the file's own patterns hold. That none is found proves nothing.
+//! ones: their texts are made of the file's own patterns. It ends earlier once it has written [`MAX_WRITTEN`] bytes, so a
+//! file of any size takes seconds at most. That no conversation is found proves nothing.
+
+use std::cell::Cell;
 
 use serde_json::Value;
 
 use crate::codec::Codec;
-use crate::encode::EncodeOptions;
+use crate::encode::{EncodeOptions, Encoding};
 use crate::error::Result;
 use crate::event::{EventKind, NoticeKind, TurnReason};
 use crate::format::{DeclaredTools, Format};
@@ -23,8 +26,12 @@ const TRIES: usize = 2_000;
 /// Most messages of a conversation.
 const MAX_MESSAGES: usize = 5;
 
-/// Most texts that are taken from a file.
+/// Most texts that are taken from a file, and most bytes of each.
 const MAX_TEXTS: usize = 256;
+const MAX_TEXT: usize = 256;
+
+/// Most bytes that the tried conversations have together.
+const MAX_WRITTEN: usize = 32 << 20;
 
 /// Steps of reading a conversation: without the loader's proof, reading may never end.
 const FUEL: u32 = 10_000;
@@ -66,9 +73,13 @@ impl Witness {
         vocab: &Vocab,
     ) -> Result<Option<Self>> {
         let format = Format::unproved(file, text, variant)?;
-        let search = Search { codec: Codec::new(&format, vocab)?, texts: texts_of(text) };
+        let codec = Codec::new(&format, vocab)?;
+        let search = Search { codec, texts: texts_of(text), left: Cell::new(MAX_WRITTEN) };
         let mut choices = Choices(0);
         for at in 0..TRIES {
+            if search.left.get() == 0 {
+                break;
+            }
             // Small conversations first, and those without a prompt before those with one.
             let (half, nth) = (at / (TRIES / 2), at % (TRIES / 2));
             let most = 1 + nth * MAX_MESSAGES / (TRIES / 2);
@@ -81,13 +92,14 @@ impl Witness {
     }
 }
 
-/// The texts of a file's patterns: what is between braces, lines, and neighbours together.
+/// The texts of a file's patterns: the parts between braces, two neighbouring parts together, and lines.
 fn texts_of(file: &str) -> Vec<String> {
     fn walk(value: &toml::Value, found: &mut Vec<String>) {
         match value {
-            toml::Value::String(text) if found.len() < MAX_TEXTS => {
-                let parts = text.split(['{', '}']).filter(|part| !part.is_empty());
-                found.extend(parts.map(str::to_owned));
+            toml::Value::String(text) => {
+                let parts = text.split(['{', '}']);
+                let parts = parts.filter(|part| (1..=MAX_TEXT).contains(&part.len()));
+                found.extend(parts.take(MAX_TEXTS - found.len()).map(str::to_owned));
             }
             toml::Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
             toml::Value::Table(table) => table.iter().for_each(|(_, value)| walk(value, found)),
@@ -141,6 +153,8 @@ struct Talk {
 struct Search {
     codec: Codec,
     texts: Vec<String>,
+    /// Number of bytes that may still be written.
+    left: Cell<usize>,
 }
 
 impl Search {
@@ -183,7 +197,22 @@ impl Search {
         }
     }
 
-    /// A conversation of at most so many messages, each of which the format can write after those before it.
+    /// Encodes a conversation; `None` if the format refuses it, or if all bytes of the search are written.
+    fn encode(
+        &self,
+        messages: &[Message],
+        tools: Option<&DeclaredTools>,
+        options: &EncodeOptions,
+    ) -> Option<Encoding> {
+        if self.left.get() == 0 {
+            return None;
+        }
+        let encoding = self.codec.encode(messages.to_vec(), tools, options).ok()?;
+        self.left.set(self.left.get().saturating_sub(encoding.text().len()));
+        Some(encoding)
+    }
+
+    /// A conversation of at most `most` messages, each of which the format can write after the messages before it.
     fn talk(&self, most: usize, has_prompt: bool, choices: &mut Choices) -> Talk {
         let mut messages = Vec::new();
         if choices.may(35) {
@@ -193,7 +222,7 @@ impl Search {
             messages.push(self.message(choices));
             let plain = EncodeOptions::default();
             let is_system_alone = messages.len() == 1 && messages[0].role == Role::System;
-            if !is_system_alone && self.codec.encode(messages.clone(), None, &plain).is_err() {
+            if !is_system_alone && self.encode(&messages, None, &plain).is_none() {
                 messages.pop();
             }
         }
@@ -215,7 +244,7 @@ impl Search {
             add_generation_prompt: Some(talk.has_prompt),
             ..EncodeOptions::default()
         };
-        let encoding = self.codec.encode(talk.messages.clone(), tools.as_ref(), &options).ok()?;
+        let encoding = self.encode(&talk.messages, tools.as_ref(), &options)?;
         if !encoding.collisions().is_empty() {
             return None;
         }
