@@ -184,7 +184,7 @@ def test_no_key_is_blamed_for_a_turn_that_the_file_does_not_write(
     difference = found["a question"]
     assert difference is not None
     assert difference.keys == ()
-    assert "before what `turn.user` writes; there write: `default_system`" in difference.hint
+    assert "text before `turn.user`, where the file may have `default_system`" in difference.hint
     repaired = given("[control]", 'default_system = "Be kind."\n[control]')
     assert "a question" not in different(compared(repaired, TEMPLATE.replace(
         "{% for m in", own + "{% for m in", 1)))  # fmt: skip

@@ -185,13 +185,12 @@ def _witness(path: str | PathLike[str], text: str, vocab: Vocab | None) -> Misre
     """Look for a conversation that a refused file would read as another one."""
     try:
         found = Format.witness(path, vocabulary_of(text) if vocab is None else vocab)
-    except (ChatCodecError, tomllib.TOMLDecodeError, AttributeError, TypeError):
-        # The file is refused for more than what could be read in two ways.
+    except (ChatCodecError, tomllib.TOMLDecodeError):
+        # The loader refuses the file for another reason than what could be read in two ways.
         return None
     if found is None:
         return None
-    told = (tuple(found.expected), tuple(found.read), tuple(found.notices))
-    return Misreading(found.text, *told)
+    return Misreading(found.text, tuple(found.expected), tuple(found.read), tuple(found.notices))
 
 
 def _lacking(problem: str, text: str) -> str:

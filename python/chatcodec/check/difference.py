@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -83,11 +84,9 @@ class _Written:
         self.units += [_Unit(char, is_control=False) for char in text[start:end]]
         self.starts += range(start, end)
 
-    def byte(self, unit: int) -> int:
-        """Give the first byte of a unit, or the number of all bytes."""
-        text = self.encoding.text
-        end = self.starts[unit] if unit < len(self.starts) else len(text)
-        return len(text[:end].encode())
+    def bytes_before(self) -> list[int]:
+        """Give the first byte of each unit, and the number of all bytes."""
+        return [0, *accumulate(len(text.encode()) for text, _ in self.units)]
 
     def source(self, unit: int) -> tuple[str | None, int]:
         """Give the path of the caller's text that a unit holds, and the index of its message."""
@@ -160,8 +159,8 @@ class _Part(NamedTuple):
 
 def _parts(found: _Written, keys: Keys) -> list[_Part]:
     """Give the parts of the text in order, without those that write nothing."""
-    bytes_ = [found.byte(unit) for unit in range(len(found.units) + 1)]
-    firsts = [bisect_right(bytes_, first - 1) for first, _ in keys]
+    bytes_before = found.bytes_before()
+    firsts = [bisect_right(bytes_before, first - 1) for first, _ in keys]
     ends = [*firsts[1:], len(found.units)]
     parts: list[_Part] = []
     for (_, key), start, end in zip(keys, firsts, ends, strict=True):
@@ -213,7 +212,7 @@ def _what_stands_before(part: _Part, messages: Sequence[object]) -> str:
     if isinstance(first, dict) and first.get("role") != "system":
         keys = ["`default_system`", "`turn.without_system`", *keys]
     listed = ", ".join(keys)
-    return f"the template writes something before what `{part.key}` writes; there write: {listed}"
+    return f"the template writes text before `{part.key}`, where the file may have {listed}"
 
 
 def _place(found: _Written, at: int, count: int) -> str:

@@ -47,11 +47,20 @@ def vocabulary_of(text: str) -> Vocab:
 
 def _spellings(file: dict[str, Any]) -> list[str]:
     """Return one spelling of each control token, those of variants and the appended ones last."""
-    tables = [file, *file.get("variant", {}).values()]
-    spellings = [text for table in tables for text in table.get("control", {}).values()]
-    # A variant takes a token away with `false`.
-    first = [text if isinstance(text, str) else text[0] for text in spellings if text]
-    return list(dict.fromkeys([*first, *file.get("append", [])]))
+    found: list[object] = []
+    for table in (file, *_members(file, "variant")):
+        # The first spelling of a list; a variant takes a token away with `false`.
+        found += [text[0] if text and isinstance(text, list) else text
+                  for text in _members(table, "control")]  # fmt: skip
+    appended = file.get("append")
+    found += appended if isinstance(appended, list) else []
+    return list(dict.fromkeys(text for text in found if text and isinstance(text, str)))
+
+
+def _members(table: object, key: str) -> list[Any]:
+    """Return the values of a table within a table; none where there is no such table."""
+    inner = table.get(key) if isinstance(table, dict) else None
+    return list(inner.values()) if isinstance(inner, dict) else []
 
 
 def _alphabet() -> list[str]:
