@@ -365,6 +365,9 @@ def test_formats() -> None:
         ("LiquidAI/LFM2.5-8B-A1B", "lfm2:2.5-thinking"),
         ("google/functiongemma-270m-it", "functiongemma"),
         ("nvidia/Llama-3_3-Nemotron-Super-49B-v1_5", "llama-nemotron"),
+        ("meituan-longcat/LongCat-Flash-Thinking-2601", "longcat"),
+        ("stepfun-ai/step3-fp8", "step3"),
+        ("stepfun-ai/Step-Audio-2-mini", "step-audio2"),
     ],
 )
 def test_the_format_of_a_model(model: str, name: str) -> None:
@@ -396,6 +399,8 @@ def test_the_format_of_a_model(model: str, name: str) -> None:
         *("nvidia/Llama-3_3-Nemotron-Super-49B-v1", "LiquidAI/LFM2.5-1.2B-Thinking"),
         *("HuggingFaceTB/SmolLM3-3B", "mistralai/Devstral-Small-2505"),
         *("baidu/ERNIE-4.5-21B-A3B-Thinking", "moonshotai/Kimi-K2.7"),
+        *("meituan-longcat/LongCat-Flash-Chat", "stepfun-ai/Step3-VL-10B"),
+        "stepfun-ai/Step-Audio-2-mini-Base",
     ],
 )
 def test_a_model_without_a_format(model: str) -> None:
