@@ -164,8 +164,8 @@ tool_lists = st.lists(
     max_size=3,
 )
 
-# The library reads the digits of some doubles as the neighbour of the double: 1.1579208923731604e+77.
-# It reads each number of sixteen bits exactly.
+# The library reads some doubles as their neighbours, 1.1579208923731604e+77 among them, and each
+# number of sixteen bits exactly.
 numbers = st.integers(-(2**63), 2**63 - 1) | st.floats(
     width=16, allow_nan=False, allow_infinity=False
 )

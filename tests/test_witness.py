@@ -103,7 +103,10 @@ prompt = "\\n\\n{T}\\n\\n\\n"
 no_thinking = ""
 [turn]
 user = "{U}\\n\\n{content}"
-assistant = ["\\n\\n{T}\\n\\n{reasoning}\\n{TE}\\n\\n{content}{?calls:{calls}?}", "\\n\\n{T}\\n\\n\\n{TE}\\n\\n{content}{?calls:{calls}?}"]
+assistant = [
+  "\\n\\n{T}\\n\\n{reasoning}\\n{TE}\\n\\n{content}{?calls:{calls}?}",
+  "\\n\\n{T}\\n\\n\\n{TE}\\n\\n{content}{?calls:{calls}?}",
+]
 [after_tool]
 assistant = "{content}{?calls:{calls}?}"
 [call.function]
