@@ -51,8 +51,10 @@ struct Inner {
     bound: Arc<Bound>,
     /// The template that writes, if the format only reads.
     writer: Option<TemplateWriter>,
-    /// Whether the format reads prompts; a format for plain text does not know them.
-    reads_prompts: bool,
+    /// What the format reads of prompts.
+    prompts_read: PromptsRead,
+    /// What reads whole conversations, if the format reads answers alone.
+    turns: Option<Arc<Bound>>,
     /// The state of a stream without a prompt.
     prompted: OnceLock<State>,
     /// The most recent constraints.
@@ -67,6 +69,17 @@ struct Inner {
     more_stops: Vec<TokenId>,
     /// What reads markup in an assistant's text, once that is asked for.
     markup: OnceLock<MarkupReader>,
+}
+
+/// What a format reads of the prompts of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PromptsRead {
+    /// All turns.
+    Whole,
+    /// The beginning of the answer.
+    Answer,
+    /// Nothing: an answer begins after the format's own prompt.
+    None,
 }
 
 /// Number of ids between two checks for a request to stop: some hundredths of a second.
@@ -102,7 +115,8 @@ impl Inner {
         Self {
             bound,
             writer,
-            reads_prompts: true,
+            prompts_read: PromptsRead::Whole,
+            turns: None,
             prompted: OnceLock::new(),
             constraints: constrain::Cache::default(),
             tools: KeptTools::default(),
@@ -141,6 +155,17 @@ impl Codec {
         Ok(Self::of_bound(bound, Some(writer)))
     }
 
+    /// The template of this codec with another format, for the same vocabulary.
+    ///
+    /// # Errors
+    /// [`Error::Vocab`] if the vocabulary lacks control tokens of the format.
+    pub(crate) fn read_by(&self, format: &Format) -> Result<Self> {
+        let bound = Arc::new(Bound::new(format, self.vocab())?);
+        let stops = bound.grammar().stop_ids();
+        let writer = self.inner.writer.clone().map(|writer| writer.stopped_by(stops));
+        Ok(Self::of_bound(bound, writer))
+    }
+
     fn of_bound(bound: Arc<Bound>, writer: Option<TemplateWriter>) -> Self {
         Self { inner: Arc::new(Inner::new(bound, writer)) }
     }
@@ -165,7 +190,8 @@ impl Codec {
         more_stops.extend(&all[known..]);
         let writer = old.writer.clone().map(|writer| writer.stopped_by(all));
         let inner = Inner {
-            reads_prompts: old.reads_prompts,
+            prompts_read: old.prompts_read,
+            turns: old.turns.clone(),
             response: old.response.clone(),
             more_stops,
             ..Inner::new(old.bound.clone(), writer)
@@ -181,7 +207,8 @@ impl Codec {
         let response = BoundResponse::new(template, self.vocab(), self.stop_ids())?;
         let old = &self.inner;
         let inner = Inner {
-            reads_prompts: old.reads_prompts,
+            prompts_read: old.prompts_read,
+            turns: old.turns.clone(),
             response: Some(Arc::new(response)),
             more_stops: old.more_stops.clone(),
             ..Inner::new(old.bound.clone(), old.writer.clone())
@@ -196,10 +223,25 @@ impl Codec {
 
     /// The same codec, whose format does not know the prompts of completions.
     pub(crate) fn without_prompts(self) -> Self {
-        match Arc::try_unwrap(self.inner) {
-            Ok(inner) => Self { inner: Arc::new(Inner { reads_prompts: false, ..inner }) },
-            Err(inner) => Self { inner },
-        }
+        self.with_prompts(PromptsRead::None, None)
+    }
+
+    /// The same codec, whose format reads answers alone; another one, if there is one, reads whole conversations.
+    pub(crate) fn reading_answers(self, turns: Option<&Format>) -> Result<Self> {
+        let turns = turns.map(|format| Bound::new(format, self.vocab())).transpose()?;
+        Ok(self.with_prompts(PromptsRead::Answer, turns.map(Arc::new)))
+    }
+
+    fn with_prompts(self, prompts_read: PromptsRead, turns: Option<Arc<Bound>>) -> Self {
+        let old = &self.inner;
+        let inner = Inner {
+            prompts_read,
+            turns,
+            response: old.response.clone(),
+            more_stops: old.more_stops.clone(),
+            ..Inner::new(old.bound.clone(), old.writer.clone())
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// What the template needs beside messages, for people; none where it needs nothing more, and where the format
@@ -255,9 +297,26 @@ impl Codec {
         self.inner.writer.as_ref()
     }
 
-    /// Whether the format reads prompts.
-    pub(crate) fn reads_prompts(&self) -> bool {
-        self.inner.reads_prompts
+    /// Whether the codec reads whole conversations.
+    pub(crate) fn reads_turns(&self) -> bool {
+        self.inner.prompts_read == PromptsRead::Whole || self.inner.turns.is_some()
+    }
+
+    /// What reads whole conversations.
+    fn conversations(&self) -> &Arc<Bound> {
+        self.inner.turns.as_ref().unwrap_or(&self.inner.bound)
+    }
+
+    /// What the format reads of a prompt; none where that is nothing.
+    fn prompt_read<'p>(&self, prompt: &'p [TokenId]) -> Option<&'p [TokenId]> {
+        match self.inner.prompts_read {
+            PromptsRead::Whole => Some(prompt),
+            PromptsRead::Answer => {
+                let opener = self.generation_prompt().first()?;
+                Some(&prompt[prompt.iter().rposition(|id| id == opener)?..])
+            }
+            PromptsRead::None => None,
+        }
     }
 
     pub(crate) fn grammar(&self) -> &Arc<Grammar> {
@@ -654,7 +713,7 @@ impl Codec {
             return Err(Error::message("reader", problem));
         }
         // A reader that does not know the prompts of a template reads an answer from its beginning.
-        let prompt = request.prompt.filter(|_| self.inner.reads_prompts);
+        let prompt = request.prompt.and_then(|prompt| self.prompt_read(prompt));
         let request = ConstrainRequest { prompt, ..*request };
         Constraint::new(&self.inner.bound, &self.inner.constraints, &request, options)
     }
@@ -695,7 +754,7 @@ impl Codec {
             let read = self.fitted(conversation, options)?;
             return Ok(self.canonical_with(read.messages, read.tools.as_ref(), options));
         }
-        if !self.inner.reads_prompts {
+        if !self.reads_turns() {
             let problem = "have no canonical form here: no format of this codec reads what the template writes; \
                            expected `reader=`, a format";
             return Err(Error::message("messages", problem));
@@ -725,7 +784,7 @@ impl Codec {
     /// Decodes the ids of a conversation to its messages. Accepts any ids: malformed input gives
     /// the closest messages. A generation prompt at the end gives no message.
     pub fn decode(&self, ids: &[TokenId]) -> Vec<Message> {
-        self.decode_ids(Stream::at_start(&self.inner.bound), ids)
+        self.decode_ids(self.read_stream(), ids)
     }
 
     /// [`Codec::decode`] with a new stream that the caller configured.
@@ -743,24 +802,25 @@ impl Codec {
         let left_open = events[closed..].iter().any(is_end);
         // An empty answer is as long as the head of its row; a bare generation prompt may be
         // shorter.
-        let grammar = self.inner.bound.grammar();
+        let bound = self.conversations();
+        let grammar = bound.grammar();
         let is_closed = grammar.rows[grammar.assistant()].rule.closer().is_some_and(|c| !c.opener);
-        let is_prompt = || is_closed || self.inner.bound.ends_with_prompt(ids);
+        let is_prompt = || is_closed || bound.ends_with_prompt(ids);
         if left_open && messages.last() == Some(&Message::new(Role::Assistant, "")) && is_prompt() {
             messages.pop();
         }
-        conversation::link(&mut messages, self.inner.bound.format());
+        conversation::link(&mut messages, bound.format());
         messages
     }
 
     /// The messages before the prompt that the codec's template may have written.
     fn before_prompt(&self, ids: &[TokenId]) -> Cut {
         let whole = Cut { ids: ids.len(), text: String::new() };
-        if self.inner.writer.is_none() || !self.inner.reads_prompts {
+        if self.inner.writer.is_none() || !self.reads_turns() {
             return whole;
         }
         let encode = |messages, options: &_| self.encode(messages, None, options).ok();
-        let (format, vocab, _) = self.parts();
+        let (format, vocab) = (self.conversations().format(), self.vocab());
         let prompts = self.inner.prompts.get_or_init(|| Prompts::new(encode, vocab));
         prompts.cut(ids, format.guarantee() == Guarantee::Text, vocab).unwrap_or(whole)
     }
@@ -770,7 +830,9 @@ impl Codec {
     pub fn stream(&self, prompt: Option<&[TokenId]>) -> Stream {
         let bound = &self.inner.bound;
         let given = prompt;
-        let prompt = prompt.filter(|_| self.inner.reads_prompts && self.inner.response.is_none());
+        let prompt = prompt
+            .filter(|_| self.inner.response.is_none())
+            .and_then(|prompt| self.prompt_read(prompt));
         let state = prompt.map(|prompt| State::after_prompt(bound, prompt));
         let stream = Stream::after(bound, state.unwrap_or_else(|| self.prompted()));
         match &self.inner.response {
@@ -781,7 +843,7 @@ impl Codec {
 
     /// A stream for a whole conversation, from its first id.
     pub fn read_stream(&self) -> Stream {
-        Stream::at_start(&self.inner.bound)
+        Stream::at_start(self.conversations())
     }
 
     /// Parses a completion up to the end of the assistant's turn: push, then finish. Calls keep the

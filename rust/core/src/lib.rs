@@ -106,7 +106,7 @@ pub use message::{
 };
 pub use pack::pack;
 pub use pool::{NoStream, PoolEvent, StreamPool};
-pub use reader::Reader;
+pub use reader::{Answers, Reader};
 pub use recognise::Recognised;
 pub use render::Boundary;
 pub use response::ResponseTemplate;

@@ -14,9 +14,9 @@ use crate::conversation::Values;
 use crate::derive::{self, DerivedParts};
 use crate::encode::EncodeOptions;
 use crate::error::{Error, Result};
-use crate::format::Format;
+use crate::format::{Format, Part};
 use crate::message::{Message, Owned, Role};
-use crate::recognise::{self, Candidates, Recognised, candidates};
+use crate::recognise::{self, Candidates, Recognised, WithCalls, candidates};
 use crate::span::SpanKind;
 use crate::template::{Template, budget};
 use crate::templated::{self, Needs, TemplateWriter};
@@ -43,10 +43,21 @@ pub enum Reader {
     Recognised(Recognised),
     /// A format that was derived from the template: texts of messages, and these parts.
     Derived(DerivedParts),
+    /// The part of a built-in format that reads answers.
+    Answers(Answers),
     /// Text up to the id that stops the model.
     Text,
     /// A format that the caller named.
     Named,
+}
+
+/// A built-in format whose part for answers reads completions, and a derived format that reads whole conversations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answers {
+    /// Name of the built-in format.
+    pub format: String,
+    /// The format file that was derived from the template; none where nobody reads whole conversations.
+    pub turns: Option<String>,
 }
 
 impl Codec {
@@ -62,7 +73,15 @@ impl Codec {
         reader: &Reader,
     ) -> Result<Self> {
         let codec = Self::with_template(template, own, format, vocab)?;
-        Ok(if *reader == Reader::Text { codec.without_prompts() } else { codec })
+        match reader {
+            Reader::Text => Ok(codec.without_prompts()),
+            Reader::Answers(Answers { turns, .. }) => {
+                let turns =
+                    turns.as_deref().map(|text| Format::parse("template", text)).transpose()?;
+                codec.reading_answers(turns.as_ref())
+            }
+            _ => Ok(codec),
+        }
     }
 
     /// Binds a template to a vocabulary; completions are read by the format that fits it.
@@ -105,7 +124,7 @@ fn found(
     let is_enough = *writer.needs() == Needs::Nothing;
     // What a built-in format reads was tried on more than what a template writes.
     let mut others = Vec::new();
-    for reading in known.readers(template, own, vocab) {
+    for reading in known.readers(&plain) {
         if reading.is_whole() {
             return Ok((reading.format, Reader::Recognised(reading.found)));
         }
@@ -113,7 +132,42 @@ fn found(
     }
     let derived = is_enough.then(|| derive::derive(&plain)).flatten();
     let reads_parts = derived.as_ref().is_some_and(|(_, parts)| parts.calls || parts.reasoning);
-    if !reads_parts && let Some(reading) = recognise::likely(others, vocab) {
+    let reads_all = derived.as_ref().is_some_and(|(_, parts)| {
+        (parts.calls || !writer.writes_calls()) && (parts.reasoning || !writer.writes_reasoning())
+    });
+    let likely = if reads_parts { None } else { recognise::likely(others, vocab) };
+    if !reads_all {
+        let read = |(format, parts): &(Format, DerivedParts)| {
+            Some((recognise::answers_read(&plain.read_by(format).ok()?)?, parts.reasoning))
+        };
+        let known = match &likely {
+            Some(reading) => Some((reading.read, reading.format.has_reasoning())),
+            None => derived.as_ref().and_then(read),
+        };
+        let known = known.unwrap_or_default();
+        let called = derived.as_ref().filter(|(_, parts)| !parts.calls);
+        let called = called.and_then(|(format, parts)| {
+            let called = recognise::best_calls(&plain, format)?;
+            let read = (called.read, parts.reasoning);
+            (read > known).then_some((called, *parts, read))
+        });
+        let known = called.as_ref().map_or(known, |(_, _, read)| *read);
+        let turns = || derived.as_ref().map(|(format, _)| format.text().to_owned());
+        if let Some(answers) = recognise::best_answers(&plain)
+            && (answers.read, answers.format.has_reasoning()) > known
+        {
+            let found = Answers { format: answers.found.format, turns: turns() };
+            return Ok((answers.format, Reader::Answers(found)));
+        }
+        if let Some((WithCalls { format, name, part, .. }, parts, _)) = called {
+            let reader = match part {
+                Part::Whole => Reader::Derived(DerivedParts { calls: true, ..parts }),
+                Part::Answers => Reader::Answers(Answers { format: name.into(), turns: turns() }),
+            };
+            return Ok((format, reader));
+        }
+    }
+    if let Some(reading) = likely {
         return Ok((reading.format, Reader::Recognised(reading.found)));
     }
     let Some((format, parts)) = derived else { return Ok((format, Reader::Text)) };

@@ -4,6 +4,7 @@
 //! conversations, as far as the template has a place for their parts; and what each format reads of these conversations.
 //! The template is run, so parts that it builds count as well.
 
+mod answers;
 mod readings;
 
 use std::ops::Range;
@@ -19,6 +20,7 @@ use crate::encode::{EncodeOptions, Encoding};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::template::{RenderOptions, RenderedTemplate, Template, budget};
+pub(crate) use answers::{WithCalls, answers_read, best_answers, best_calls};
 use chatcodec_vocab::Vocab;
 pub(crate) use readings::likely;
 
@@ -80,6 +82,17 @@ impl Recognised {
         !self.same.is_empty() && others.all(is_odd)
     }
 
+    /// A format that was not compared.
+    fn reading(name: &str) -> Self {
+        Self {
+            format: name.into(),
+            same: Vec::new(),
+            differs: Vec::new(),
+            refused: Vec::new(),
+            completes: Vec::new(),
+        }
+    }
+
     /// The format without its variant.
     fn family(&self) -> &str {
         self.format.split(':').next().unwrap_or_default()
@@ -133,7 +146,7 @@ pub(crate) fn candidates(
         if budget::is_spent() {
             return Candidates(Vec::new());
         }
-        match rendered(template, probe, own) {
+        match rendered(template, &probe.messages, probe, own) {
             Ok(rendered) => written.push(Some(rendered)),
             // Another conversation may have what this one lacks: tools.
             Err(Error::Message { .. } | Error::Template { is_of_values: true, .. }) => {
@@ -149,8 +162,7 @@ pub(crate) fn candidates(
     }
     let rendered = written;
     let mut all: Vec<(Recognised, bool)> = Vec::new();
-    for (name, format) in with_tokens_of(vocab) {
-        let Ok(codec) = Codec::new(&format, vocab) else { continue };
+    for (name, codec) in with_tokens_of(vocab) {
         let found = compared(name, &codec, &rendered);
         if found.differs.len() + found.refused.len() < PROBES.len() {
             all.push((found, has_call_of(&codec, &rendered)));
@@ -166,8 +178,14 @@ pub(crate) fn candidates(
 
 /// Whether the template writes a call as a format does.
 fn has_call_of(codec: &Codec, rendered: &[Option<RenderedTemplate>]) -> bool {
-    let mut calls = PROBES.iter().zip(rendered).filter(|(probe, _)| probe.has_calls());
-    let Some((probe, Some(theirs))) = calls.next() else { return false };
+    let calls = PROBES.iter().zip(rendered).find(|(probe, _)| probe.has_calls());
+    has_call(codec, calls.and_then(|(_, theirs)| theirs.as_ref()))
+}
+
+/// Whether what a template writes of the first call among the probes has the call as a format writes it.
+fn has_call(codec: &Codec, theirs: Option<&RenderedTemplate>) -> bool {
+    let probe = PROBES.iter().find(|probe| probe.has_calls());
+    let (Some(probe), Some(theirs)) = (probe, theirs) else { return false };
     let Some((_, asked)) = probe.messages().split_last() else { return false };
     // Many formats have no place for tools.
     let texts = [(asked, true), (probe.messages(), false)].map(|(messages, prompted)| {
@@ -177,28 +195,39 @@ fn has_call_of(codec: &Codec, rendered: &[Option<RenderedTemplate>]) -> bool {
     ours.strip_prefix(&*asked).is_some_and(|call| theirs.text().contains(call.trim()))
 }
 
-/// The built-in formats whose control tokens a vocabulary has, or would get from them.
-fn with_tokens_of(vocab: &Vocab) -> Vec<(&'static str, Format)> {
+/// The built-in formats that a vocabulary has the control tokens of, or would get from them. Tokens that only stop a
+/// model, or stand for media, may be lacking.
+fn with_tokens_of(vocab: &Vocab) -> Vec<(&'static str, Codec)> {
     let formats: Vec<(&str, Format)> =
         Format::names().filter_map(|name| Some((name, Format::built_in(name).ok()?))).collect();
     // Spellings are looked up together: one pass over the vocabulary finds all of them.
     let control = formats.iter().flat_map(|(_, format)| format.control());
     let groups: Vec<Vec<String>> = control.map(|(_, group)| group.clone()).collect();
     let mut known = vocab.ids_of(&groups).into_iter();
-    let has_tokens = |(_, format): &(&str, Format)| {
+    let bound = |(name, format): (&'static str, Format)| {
         // All ids of the format are taken, also after a group that has none.
         let mut lacking = 0;
         for ((_, group), ids) in format.control().iter().zip(known.by_ref()) {
             let is_appended = group.iter().any(|spelling| format.append().contains(spelling));
             lacking += usize::from(ids.is_empty() && !is_appended);
         }
-        lacking == 0
+        // Most formats lack most of their tokens.
+        if lacking * 2 > format.control().len() {
+            return None;
+        }
+        let codec = Codec::new(&format, vocab).ok()?;
+        let left = codec.format();
+        let is_whole = left.calls().len() == format.calls().len()
+            && left.has_reasoning() == format.has_reasoning();
+        (lacking == 0 || is_whole && !format.calls().is_empty()).then_some((name, codec))
     };
-    formats.into_iter().filter(has_tokens).collect()
+    formats.into_iter().filter_map(bound).collect()
 }
 
+/// What a template writes of messages, with the tools and the prompt of a probe.
 fn rendered(
     template: &Template,
+    messages: &Value,
     probe: &Probe,
     own: &[(String, String)],
 ) -> Result<RenderedTemplate> {
@@ -207,17 +236,11 @@ fn rendered(
     // Days differ between two renders; the formats of such templates take theirs from a caller.
     let now = |_: &str| Some("01 Jan 2025".to_owned());
     let options = RenderOptions { add_generation_prompt: probe.prompt, own, now: &now };
-    template.render(&probe.messages, &variables, &options)
+    template.render(messages, &variables, &options)
 }
 
 fn compared(name: &str, codec: &Codec, rendered: &[Option<RenderedTemplate>]) -> Recognised {
-    let mut found = Recognised {
-        format: name.into(),
-        same: Vec::new(),
-        differs: Vec::new(),
-        refused: Vec::new(),
-        completes: Vec::new(),
-    };
+    let mut found = Recognised::reading(name);
     let Some(control) = control_spellings(codec) else { return found };
     let pairs =
         || PROBES.iter().zip(rendered).filter_map(|(probe, it)| Some((probe, it.as_ref()?)));

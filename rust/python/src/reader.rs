@@ -1,7 +1,8 @@
 //! What reads the completions of a codec: given by the caller, described, and kept in pickles.
 
 use chatcodec::{
-    DerivedParts, Format as CoreFormat, Reader, Recognised, ResponseTemplate as CoreResponse,
+    Answers, DerivedParts, Format as CoreFormat, Reader, Recognised,
+    ResponseTemplate as CoreResponse,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -87,6 +88,15 @@ pub(crate) fn described_reader(
         Reader::Named | Reader::Recognised(_) => {
             format!("completions are read by format `{format}`")
         }
+        Reader::Answers(Answers { format, turns }) => {
+            let line = format!("completions are read as format `{format}` reads answers");
+            match turns {
+                Some(_) => format!(
+                    "{line}, conversations by a format that was derived from the template: the texts of messages"
+                ),
+                None => format!("{line}; nobody reads conversations"),
+            }
+        }
         Reader::Derived(parts) => described_parts(*parts),
         Reader::Text => {
             let line = "completions are read as text up to the id that stops the model";
@@ -142,6 +152,10 @@ pub(crate) fn told_reader(reader: &Reader) -> ToldReader {
             let names = DERIVED_PARTS.iter().zip(read).filter(|(_, is_read)| *is_read);
             ("derived".into(), vec![names.map(|(name, _)| (*name).to_owned()).collect()])
         }
+        Reader::Answers(Answers { format, turns }) => {
+            let turns = turns.iter().cloned().collect();
+            ("answers".into(), vec![vec![format.clone()], turns])
+        }
         Reader::Text => ("text".into(), Vec::new()),
         Reader::Named => ("named".into(), Vec::new()),
     }
@@ -164,6 +178,10 @@ pub(crate) fn known_reader((word, lists): ToldReader, format: &str) -> PyResult<
                 DERIVED_PARTS.map(|name| read.iter().any(|read| read == name));
             Reader::Derived(DerivedParts { calls, results, reasoning, is_all })
         }
+        "answers" => Reader::Answers(Answers {
+            format: next().pop().unwrap_or_else(|| format.into()),
+            turns: next().pop(),
+        }),
         "text" => Reader::Text,
         "named" => Reader::Named,
         other => {

@@ -7,56 +7,67 @@ use serde_json::Value;
 
 use super::{Candidates, PROBES, Recognised, encoded, written};
 use crate::codec::Codec;
+use crate::encode::Encoding;
 use crate::event::{Event, EventKind, NoticeKind, TurnReason};
 use crate::format::{Format, Guarantee};
 use crate::message::{Call, CallBody, Message, Role};
+use crate::schema::ToolTypes;
 use crate::stream::Stream;
-use crate::template::{Template, budget};
+use crate::template::budget;
 use chatcodec_vocab::{TokenId, Vocab};
 
 impl Candidates {
     /// What each format reads of what the template writes, the nearest first; formats that misread a text are left out.
     /// A format whose markers are text is never sure of them, and is left out too.
-    pub(crate) fn readers<'c>(
-        &'c self,
-        template: &'c Template,
-        own: &'c [(String, String)],
-        vocab: &'c Vocab,
-    ) -> impl Iterator<Item = Reading> + 'c {
+    pub(crate) fn readers<'c>(&'c self, plain: &'c Codec) -> impl Iterator<Item = Reading> + 'c {
         self.0.iter().filter_map(|found| {
             let format = Format::built_in(&found.format).ok()?;
-            if format.guarantee() != Guarantee::Ids || budget::is_spent() {
-                return None;
-            }
-            let codec = Codec::with_template(template, own, &format, vocab).ok()?;
+            let codec = reading_codec(plain, &format)?;
             let mut how = [Texts::Exact, Texts::Near].into_iter();
             let (texts, [read, missed]) =
-                how.find_map(|texts| Some((texts, parts_read(&codec, texts)?)))?;
-            let appends = codec.vocab().size() > vocab.size();
+                how.find_map(|texts| Some((texts, parts_read(&codec, texts, Scope::Turns)?)))?;
+            let appends = codec.vocab().size() > plain.vocab().size();
             Some(Reading { found: found.clone(), format, texts, read, missed, appends })
         })
     }
 }
 
-/// How a format reads the texts that a template writes.
+/// The codec whose format reads what the template of `plain` writes; none for a format whose markers are text.
+pub(super) fn reading_codec(plain: &Codec, format: &Format) -> Option<Codec> {
+    let is_tried = format.guarantee() == Guarantee::Ids && !budget::is_spent();
+    is_tried.then(|| plain.read_by(format).ok()).flatten()
+}
+
+/// What has to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Texts {
-    /// As they were given.
-    Exact,
+pub(super) enum Scope {
+    /// Whole conversations, and answers after their prompts.
+    Turns,
+    /// Answers after their prompts.
+    Answers,
+    /// Texts of whole conversations, and answers after their prompts.
+    Calls,
+}
+
+/// How a format reads the texts that a template writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Texts {
     /// With other white space at their ends.
     Near,
+    /// As they were given.
+    Exact,
 }
 
 /// A format that reads the texts that a template writes.
 pub(crate) struct Reading {
     pub(crate) found: Recognised,
     pub(crate) format: Format,
-    texts: Texts,
+    pub(super) texts: Texts,
     /// Answers with calls or reasoning that it reads, and that it does not.
-    read: usize,
-    missed: usize,
+    pub(crate) read: usize,
+    pub(super) missed: usize,
     /// Whether the vocabulary lacks some of its control tokens.
-    appends: bool,
+    pub(super) appends: bool,
 }
 
 impl Reading {
@@ -101,18 +112,33 @@ fn has_tokens_of_calls(format: &Format, vocab: &Vocab) -> bool {
 
 /// How many of the probes' answers with calls or reasoning a codec's format reads, and how many it does not. None if it
 /// misreads a turn or an answer without them.
-fn parts_read(codec: &Codec, how: Texts) -> Option<[usize; 2]> {
+pub(super) fn parts_read(codec: &Codec, how: Texts, scope: Scope) -> Option<[usize; 2]> {
     let (mut read, mut missed) = (0, 0);
     for probe in PROBES.iter().filter(|probe| !probe.odd) {
         let (messages, tools) = (probe.messages(), probe.tools.as_ref());
-        if probe.shows.is_none() && reads_turns(codec, messages, how) == Some(false) {
+        if scope != Scope::Answers
+            && probe.shows.is_none()
+            && reads_turns(codec, messages, how) == Some(false)
+        {
             return None;
+        }
+        // A result whose control tokens mean nothing to the format is no text of a turn.
+        let result = messages.iter().position(|message| message["role"] == "tool");
+        if let Some(at) = result.filter(|_| scope == Scope::Turns) {
+            let strays = |messages: &[Value]| {
+                let written = encoded(codec, messages, tools, false).ok()?;
+                Some(stray_tokens(codec.read_stream(), written.ids()))
+            };
+            let passes = strays(messages)
+                .zip(strays(&messages[..at]))
+                .is_some_and(|(all, before)| all > before);
+            missed += usize::from(passes);
         }
         for (at, given) in messages.iter().enumerate() {
             if given["role"] != "assistant" {
                 continue;
             }
-            let Some((answers, written)) = answers_of(codec, &messages[..=at], tools) else {
+            let Some((answers, written)) = answers_of(codec, &messages[..=at], tools, scope) else {
                 continue;
             };
             let calls = given["tool_calls"].as_array().into_iter().flatten();
@@ -129,15 +155,20 @@ fn parts_read(codec: &Codec, how: Texts) -> Option<[usize; 2]> {
     Some([read, missed])
 }
 
-/// Whether a reader leaves control tokens of a conversation out of what it reads: they mean nothing to its format.
-fn passes_over_tokens(mut stream: Stream, ids: &[TokenId]) -> bool {
+/// Whether a reader leaves control tokens of a conversation out of what it reads.
+fn passes_over_tokens(stream: Stream, ids: &[TokenId]) -> bool {
+    stray_tokens(stream, ids) > 0
+}
+
+/// How many control tokens of a conversation mean nothing to a format.
+fn stray_tokens(mut stream: Stream, ids: &[TokenId]) -> usize {
     let mut events = Vec::new();
     stream.push_all(ids, &mut events);
     stream.finish(TurnReason::Stop, &mut events);
-    let is_stray = |event: &Event| {
+    let is_stray = |event: &&Event| {
         matches!(event.kind, EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. })
     };
-    events.iter().any(is_stray)
+    events.iter().filter(is_stray).count()
 }
 
 /// Whether the turns of a conversation of texts are read; none if the template refuses the conversation.
@@ -162,22 +193,70 @@ fn answers_of(
     codec: &Codec,
     messages: &[Value],
     tools: Option<&Value>,
+    scope: Scope,
 ) -> Option<(Vec<Message>, String)> {
-    let (_, before) = messages.split_last()?;
-    let prompt = encoded(codec, before, tools, true).ok()?;
-    let whole = encoded(codec, messages, tools, false).ok()?;
-    let answers = if let Some(completion) = whole.ids().strip_prefix(prompt.ids()) {
-        let stream = codec.stream(Some(prompt.ids()));
-        if passes_over_tokens(stream, completion) {
+    let numbered = numbered(messages);
+    // Some templates refuse calls without ids.
+    let mut ways = [messages, numbered.as_slice()].into_iter();
+    let (prompt, whole) = ways.find_map(|messages| {
+        let (_, before) = messages.split_last()?;
+        let whole = encoded(codec, messages, tools, false).ok()?;
+        Some((encoded(codec, before, tools, true).ok()?, whole))
+    })?;
+    let ids = whole.ids();
+    let types =
+        tools.filter(|_| scope != Scope::Turns).and_then(|tools| ToolTypes::read(tools).ok());
+    let stream = |prompt: &[TokenId]| {
+        let stream = codec.stream(Some(prompt));
+        if let Some(types) = &types { stream.typed(types) } else { stream }
+    };
+    let answers = if let Some(completion) = ids.strip_prefix(prompt.ids()) {
+        if passes_over_tokens(stream(prompt.ids()), completion) {
             return Some((Vec::new(), whole.text().to_owned()));
         }
-        vec![codec.parse(completion, Some(prompt.ids())).message]
+        vec![codec.parse_ids(stream(prompt.ids()), completion).message]
+    } else if scope != Scope::Turns {
+        // A prompt that goes on otherwise than this answer, with a closed block of reasoning for example, or that has
+        // other text before its last turn.
+        let same = ids.iter().zip(prompt.ids()).take_while(|(one, other)| one == other).count();
+        let ways = [Some(same), after_head(ids, &prompt)].into_iter().flatten();
+        let read = ways.flat_map(|at| {
+            let (head, completion) = ids.split_at(at);
+            [head, prompt.ids()].map(|prompt| (prompt, completion))
+        });
+        let kept = read.filter(|(prompt, ids)| !passes_over_tokens(stream(prompt), ids));
+        kept.map(|(prompt, ids)| codec.parse_ids(stream(prompt), ids).message).collect()
     } else {
-        let read = codec.decode(whole.ids());
+        let read = codec.decode(ids);
         let last = read.last().cloned();
         last.into_iter().chain(joined_answer(read)).collect()
     };
     (!answers.is_empty()).then(|| (answers, whole.text().to_owned()))
+}
+
+/// The place after the head of the last answer: after the last control token of its prompt, and what follows that.
+fn after_head(ids: &[TokenId], prompt: &Encoding) -> Option<usize> {
+    let last = prompt.is_control().iter().rposition(|is| *is == 1)?;
+    let head = &prompt.ids()[last..];
+    let at = ids.windows(head.len()).rposition(|window| window == head)?;
+    Some(at + head.len())
+}
+
+/// Messages whose calls have ids of nine characters, as their results.
+pub(super) fn numbered(messages: &[Value]) -> Vec<Value> {
+    let id = |index: usize| Value::from(format!("call{index:05}"));
+    let mut results = 0;
+    let mut numbered = messages.to_vec();
+    for message in &mut numbered {
+        if let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) {
+            calls.iter_mut().enumerate().for_each(|(index, call)| call["id"] = id(index));
+            results = 0;
+        } else if message["role"] == "tool" {
+            message["tool_call_id"] = id(results);
+            results += 1;
+        }
+    }
+    numbered
 }
 
 /// The assistant's messages at the end, as one.
@@ -203,7 +282,8 @@ fn is_read(message: &Message, given: &Value, written: &str, how: Texts) -> bool 
         let CallBody::Function { name, arguments } = &read.body else { return false };
         let given = &given["function"];
         given["name"] == **name
-            && serde_json::from_str::<Value>(arguments).is_ok_and(|read| read == given["arguments"])
+            && serde_json::from_str::<Value>(arguments)
+                .is_ok_and(|read| are_same(&read, &given["arguments"]))
     };
     // Some templates write the text beside calls as reasoning, and line breaks between that text and the calls, which
     // other formats of the family do not have.
@@ -214,6 +294,20 @@ fn is_read(message: &Message, given: &Value, written: &str, how: Texts) -> bool 
     (texts == given_texts || !calls.is_empty() && is_beside_calls())
         && message.calls.len() == calls.len()
         && message.calls.iter().zip(&calls).all(is_call)
+}
+
+/// Whether arguments are those that were given, or their texts, where a template writes all values as strings.
+fn are_same(read: &Value, given: &Value) -> bool {
+    match (read, given) {
+        (Value::Object(read), Value::Object(given)) => {
+            let is_same = |(key, value)| given.get(key).is_some_and(|given| are_same(value, given));
+            read.len() == given.len() && read.iter().all(is_same)
+        }
+        (Value::String(text), given) if !given.is_string() => {
+            serde_json::from_str::<Value>(text).is_ok_and(|read| read == *given)
+        }
+        (read, given) => read == given,
+    }
 }
 
 /// Whether a text holds the name of a call and the texts of its arguments.

@@ -80,7 +80,9 @@ impl Codec {
         };
         let own = hints.response().filter(|_| response.is_none());
         let codec = match (own, &codec.reader) {
-            (Some(source), Reader::Derived(_) | Reader::Text) => codec.responding_as(source),
+            (Some(source), Reader::Answers(_) | Reader::Derived(_) | Reader::Text) => {
+                codec.responding_as(source)
+            }
             _ => codec.responding(response.as_ref())?,
         };
         if codec.inner.unread().contains(&"calls") {
