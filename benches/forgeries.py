@@ -381,7 +381,7 @@ def sglang_detector() -> Callable[[str], int] | None:
     spec = importlib.util.find_spec("sglang")
     if spec is None or spec.origin is None:
         return None
-    stand_ins = importlib.import_module("tests.stand_ins")
+    stand_ins = importlib.import_module("tests.support.stand_ins")
     for name in SGLANG_PACKAGES:
         package = types.ModuleType(name)
         package.__path__ = [str(Path(spec.origin).parents[1].joinpath(*name.split(".")))]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-tests: Any = importlib.import_module("tests.gateway")
+tests: Any = importlib.import_module("tests.support.gateway")
 PACE = 0.02
 BODIES = 5
 MESSAGES = 200_000

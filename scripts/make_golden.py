@@ -9,7 +9,7 @@
 The cases in ``tests/golden/*.json`` are written by hand: messages, and beside them what they are
 written as, control tokens and text told apart.  This script adds the ids that the reference gives:
 of every run of text between two control tokens those of the library that the vocabulary comes with
-(``tests/references.py``), of every control token its id.  Mixtral's are compared with what
+(``tests/support/references.py``), of every control token its id.  Mixtral's are compared with what
 ``mistral-common`` gives the messages.  Nothing of this project takes part in that.
 
 * ``make_golden.py`` writes the ids of every vocabulary that a case names.
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 import references  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden"

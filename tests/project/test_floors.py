@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "floors.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "floors.py"
 SPEC = importlib.util.spec_from_file_location("floors", SCRIPT)
 assert SPEC is not None
 assert SPEC.loader is not None

@@ -1,7 +1,7 @@
 """The plug-in of SGLang: what it registers, and what it makes of requests and ids.
 
 The modules of SGLang are fakes here, made of the names that the plug-in asks for. `make
-test-plugins` runs it in SGLang's own code (`tests/test_sglang.py`).
+test-plugins` runs it in SGLang's own code (`tests/plugins/test_sglang.py`).
 """
 
 from __future__ import annotations

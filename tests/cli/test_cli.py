@@ -1108,9 +1108,9 @@ def test_examples_of_the_help_work(tmp_path: Path, vocabulary: Path, embedded: C
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
     assert vocabulary == tmp_path / "tokenizer.model"
     models.folder(tmp_path / "model")
-    # These serve until they are interrupted: tests/test_studio.py and test_gateway.py run them.
+    # These serve until they are interrupted: test_studio.py and test_gateway.py run them.
     commands = [command for command in COMMANDS if command.name not in {"studio", "serve"}]
-    # A server has to run: tests/test_audit_server.py has one.
+    # A server has to run: test_audit_server.py has one.
     examples = [
         example for command in commands for example in command.examples if "--server" not in example
     ]

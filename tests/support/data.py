@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 U = TypeVar("U")
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("CHATCODEC_TEST_DATA", ROOT.parent / "shared"))
 EMBEDDED_MODEL = ROOT / "rust" / "vocab" / "src" / "vocab" / "embedded.model"
 

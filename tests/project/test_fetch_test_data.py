@@ -296,7 +296,7 @@ def test_the_manifest_is_sound() -> None:
 
 
 def test_skipped_tests_are_summed_up(tmp_path: Path) -> None:
-    tests = ["tests/test_vocab_surface.py", "-k", "test_a_real_folder and not yi"]
+    tests = ["tests/vocab/test_vocab_surface.py", "-k", "test_a_real_folder and not yi"]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *tests],
         check=True,

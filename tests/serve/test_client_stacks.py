@@ -1,6 +1,6 @@
 """What builds on the clients of OpenAI and Anthropic, as PyPI has it: `make test-clients`.
 
-    tests/client_stacks/with_….py, in a Python of its own → gateway → engine
+    tests/serve/client_stacks/with_….py, in a Python of its own → gateway → engine
 
 The engine is scripted, and remembers what it is asked.
 """

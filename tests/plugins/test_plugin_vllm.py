@@ -1,7 +1,7 @@
 """The plug-in of vLLM: what it makes of requests and completions.
 
 The classes of vLLM are fakes here, made of the names that the plug-in asks for. `make test-vllm`
-runs the real vLLM (`tests/test_vllm.py`).
+runs the real vLLM (`tests/plugins/test_vllm.py`).
 """
 
 from __future__ import annotations

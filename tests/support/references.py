@@ -28,7 +28,7 @@ Encode: TypeAlias = "Callable[[str], list[int]]"
 Part: TypeAlias = "str | list[str | int]"
 """Text; or in a list a control token's spelling, ids as they are, or nothing: a cut."""
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("CHATCODEC_TEST_DATA", ROOT.parent / "shared"))
 
 FILES = {

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from naive import Message, Value
 
-ERRORS = Path(__file__).parent / "errors"
+ERRORS = Path(__file__).parents[1] / "errors"
 """Snapshots, a file a group. With `UPDATE_ERRORS=1` and `-n 0` the tests rewrite the texts."""
 
 

@@ -377,7 +377,7 @@ def test_a_file_of_keys_without_keys_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_demonstration_ends_by_itself() -> None:
-    script = Path(__file__).parents[1] / "examples" / "run_gateway.py"
+    script = Path(__file__).parents[2] / "examples" / "run_gateway.py"
     ran = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, check=False, timeout=120
     )
@@ -387,7 +387,7 @@ def test_the_demonstration_ends_by_itself() -> None:
 
 
 def test_each_fault_of_the_page_names_its_tests() -> None:
-    page = Path(__file__).parents[1] / "docs" / "gateway.md"
+    page = Path(__file__).parents[2] / "docs" / "gateway.md"
     table = page.read_text("utf-8").partition("## Faults")[2].partition("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][1:]
     code = "".join(

@@ -15,7 +15,7 @@ from test_constrain import codec_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-CASES = data.ROOT / "tests" / "declared"
+CASES = data.ROOT / "tests" / "format" / "declared"
 USER = [{"role": "user", "content": "Hi"}]
 CITY = {"type": "string", "description": "descriptionofcity"}
 FUNCTION = {

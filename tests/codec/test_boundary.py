@@ -503,7 +503,7 @@ def long_values(word: str) -> dict[str, Callable[[Codec], object]]:
 
 
 def embedded(**options: Any) -> Vocab:  # noqa: ANN401
-    path = Path(__file__).parent.parent / "rust" / "vocab" / "src" / "vocab" / "embedded.model"
+    path = Path(__file__).parents[2] / "rust" / "vocab" / "src" / "vocab" / "embedded.model"
     return Vocab.load(path, **options)
 
 

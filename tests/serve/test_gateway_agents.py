@@ -68,7 +68,7 @@ def test_a_request_of_an_agent_is_read(
 
 
 def test_the_page_names_the_flags_of_each_agent() -> None:
-    page = (HERE.parent / "docs" / "gateway.md").read_text("utf-8")
+    page = (HERE.parents[1] / "docs" / "gateway.md").read_text("utf-8")
     for path in AGENTS:
         policy = json.loads(path.read_text("utf-8")).get("on_unsupported")
         if policy is not None:
