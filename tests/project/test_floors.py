@@ -86,3 +86,13 @@ def test_the_files_that_the_pages_name_are_there() -> None:
     assert len(files) > 20
     assert [name for name in files if not any(file.endswith(f"/{name}") for file in sources)] == []
     assert [name for name in folders if not (root / name).exists()] == []
+
+
+def test_each_behaviour_names_tests_that_are_there() -> None:
+    section = PAGE.split("## Where is it?\n", 1)[1].split("\n## ", 1)[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")]
+    named = {cells[0].strip(): re.findall(r"`([\w./]+)`", cells[-1]) for cells in rows[1:]}
+    assert len(named) > 40
+    assert [behaviour for behaviour, files in named.items() if not files] == []
+    files = [file for files in named.values() for file in files]
+    assert [file for file in files if not (SCRIPT.parents[1] / "tests" / file).is_file()] == []
