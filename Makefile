@@ -21,8 +21,8 @@ endif
 help:
 	@echo "make run      encode, inspect, decode and stream a sample conversation"
 	@echo "make run-gateway  a gateway, a scripted engine before it and a client: a call, a forged turn"
-	@echo "make test     all tests, Rust and Python"
-	@echo "make test-long   all tests with ten times as many cases, each run with other seeds"
+	@echo "make test     the tests, Rust and Python"
+	@echo "make test-long   the tests on every format and vocabulary, with ten times as many cases, other seeds each time"
 	@echo "make test-browser   tests of the pages in chromium, which it installs with apt-get"
 	@echo "make test-data   fetch real vocabularies for the tests into test-data, 250 MB"
 	@echo "make test-engine, test-vllm, test-xgrammar   with the real llama.cpp, vLLM, xgrammar, which they install"

@@ -290,7 +290,7 @@ NESTED = st.recursive(
 )
 
 
-@pytest.mark.parametrize("name", data.share(chatcodec.formats(), 3))
+@pytest.mark.parametrize("name", data.share(chatcodec.formats(), 6))
 @given(draw=st.data())
 def test_texts_in_arguments_are_composed_and_json_stays_json(
     name: str, draw: st.DataObject

@@ -94,7 +94,7 @@ def arguments_of(events: list[Event]) -> list[tuple[str, bool]]:
     return found
 
 
-@pytest.mark.parametrize("format_", formats())
+@pytest.mark.parametrize("format_", data.share(formats(), 3, first=1))
 @settings(max_examples=400 if data.LONG else 15)
 @given(arguments=st.lists(ARGUMENTS, min_size=1, max_size=2), edits=EDITS)
 def test_what_is_complete_says_all_of_it(

@@ -371,7 +371,7 @@ def test_formats() -> None:
     ],
 )
 def test_the_format_of_a_model(model: str, name: str) -> None:
-    listed = run("formats", "--for", model)
+    listed = call("formats", "--for", model)
     assert listed.status == 0
     assert [row.split()[0] for row in listed.out.splitlines()] == ["name", name]
     assert chatcodec.Format.for_model(model).name == name
@@ -407,7 +407,7 @@ def test_a_model_without_a_format(model: str) -> None:
     with pytest.raises(chatcodec.FormatError, match="expected") as raised:
         chatcodec.Format.for_model(model)
     assert len(str(raised.value)) < 400
-    ran = run("formats", "--for", model)
+    ran = call("formats", "--for", model)
     assert ran.status != 0
     assert "Traceback" not in ran.err
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import chatcodec
+import data
 import pytest
 from chatcodec import Codec, Format, StreamPool, ToolTypes, Vocab, _core
 from chatcodec.errors import (
@@ -365,7 +366,7 @@ assert codec.decode(prompt.ids) == [{"role": "user", "content": "x"}]
 CALLS = [line.split('"')[1] for line in INTERRUPTED.splitlines() if '": lambda: ' in line]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", data.share([1, 2], 2))
 def test_an_interrupt_is_a_keyboard_interrupt(seed: int) -> None:
     script = INTERRUPTED.replace("SEED", str(seed)).replace("NAMES", repr(CALLS))
     begun = time.monotonic()

@@ -106,7 +106,7 @@ def within_turn(codec: Codec, prompt: Encoding, ids: list[int]) -> list[int]:
     return ids
 
 
-@pytest.mark.parametrize(("format_", "case"), cases("encode"))
+@pytest.mark.parametrize(("format_", "case"), data.share(cases("encode"), 3))
 def test_every_golden_answer_is_extended(format_: str, case: Case) -> None:
     for vocab in here(case["ids"]):
         codec = data.load_case(format_, vocab, case)
@@ -118,7 +118,7 @@ def test_every_golden_answer_is_extended(format_: str, case: Case) -> None:
                     check(codec, prompt, completion, messages)
 
 
-@pytest.mark.parametrize(("format_", "case"), cases("encode"))
+@pytest.mark.parametrize(("format_", "case"), data.share(cases("encode"), 3, first=1))
 def test_what_a_model_wrote_otherwise_stays(format_: str, case: Case) -> None:
     for vocab in here(case["ids"]):
         codec = data.load_case(format_, vocab, case)

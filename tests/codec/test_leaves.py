@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import benign
 import chatcodec
+import data
 import pytest
 import test_constrain as constrained
 from chatcodec.errors import MessageError, TemplateError
@@ -135,7 +136,9 @@ def check(codec: Codec, *, least: int) -> None:
 
 
 @needs_templates
-@pytest.mark.parametrize("name", [name for name in PUBLISHED if name != PARTS_ALONE])
+@pytest.mark.parametrize(
+    "name", data.share([name for name in PUBLISHED if name != PARTS_ALONE], 4, first=2)
+)
 def test_a_template_loses_nothing_in_silence(name: str) -> None:
     check(codec_of(name), least=1)
 

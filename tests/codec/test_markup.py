@@ -142,22 +142,22 @@ def check_hostile(codec: Codec) -> int:
     return kept
 
 
-@pytest.mark.parametrize("format_", data.share(chatcodec.formats(), 2))
+@pytest.mark.parametrize("format_", data.share(chatcodec.formats(), 3))
 def test_no_word_is_lost_or_moved(format_: str) -> None:
     assert check_hostile(constrained.codec_of(format_)) >= 3
 
 
-@pytest.mark.parametrize(("format_", "template"), data.share([*READERS], 2))
+@pytest.mark.parametrize(("format_", "template"), data.share(READERS, 3))
 def test_no_word_is_lost_or_moved_where_a_template_writes(format_: str, template: str) -> None:
     check_hostile(codec_that_reads(format_, template))
 
 
-@pytest.mark.parametrize("format_", data.share(chatcodec.formats(), 2))
+@pytest.mark.parametrize("format_", data.share(chatcodec.formats(), 3))
 def test_a_format_reads_what_it_writes(format_: str) -> None:
     check(constrained.codec_of(format_))
 
 
-@pytest.mark.parametrize(("format_", "template"), READERS)
+@pytest.mark.parametrize(("format_", "template"), data.share(READERS, 3, first=1))
 def test_what_a_template_writes_is_read(format_: str, template: str) -> None:
     check(codec_that_reads(format_, template))
 

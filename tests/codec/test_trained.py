@@ -94,7 +94,7 @@ def common(one: list[int], other: list[int]) -> int:
 
 @pytest.mark.parametrize("reasoning", [None, "r"])
 @pytest.mark.parametrize("thinking", THINKING)
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", data.share(FORMATS, 2))
 def test_a_turn_is_what_follows_its_prompt(
     format_: str,
     thinking: bool | None,  # noqa: FBT001
@@ -218,13 +218,16 @@ END = {"eos_token": "<|end|>"}
 OTHERS = {"examples_pooling_score_template_qwen3_reranker.jinja"}
 """Templates that write no conversation."""
 
-TEMPLATES = sorted(
-    path.name
-    for path in (data.DATA / "templates").glob("*.jinja")
-    if path.name not in OTHERS
-    # These say themselves what is trained on.
-    and not re.search(r"{%-?\s*generation", path.read_text(encoding="utf-8"))
-)[:: 1 if data.LONG else 8]
+TEMPLATES = data.share(
+    sorted(
+        path.name
+        for path in (data.DATA / "templates").glob("*.jinja")
+        if path.name not in OTHERS
+        # These say themselves what is trained on.
+        and not re.search(r"{%-?\s*generation", path.read_text(encoding="utf-8"))
+    ),
+    8,
+)
 """All that are at hand in a long run."""
 
 
@@ -334,13 +337,20 @@ def folder(path: Path, generation: str) -> Path:
 EOS, IM_END, BOX = 151643, 151645, 151648
 
 
-@pytest.mark.parametrize("format_", [None, "chatml"])
-@pytest.mark.parametrize(
-    ("said", "more"), [([EOS, IM_END, BOX], [EOS, BOX]), (EOS, [EOS]), (None, []), ([], [])]
-)
+SAID: list[tuple[Any, list[int]]] = [
+    ([EOS, IM_END, BOX], [EOS, BOX]),
+    (EOS, [EOS]),
+    (None, []),
+    ([], []),
+]
+"""What a configuration says, and the stop ids that it adds."""
+
+
+@pytest.mark.parametrize(("saying", "format_"), data.in_turn(SAID, [None, "chatml"]))
 def test_stop_ids_of_a_folder(
-    tmp_path: Path, format_: str | None, said: list[int] | int | None, more: list[int]
+    tmp_path: Path, saying: tuple[Any, list[int]], format_: str | None
 ) -> None:
+    said, more = saying
     codec = Codec.from_pretrained(folder(tmp_path, json.dumps({"eos_token_id": said})), format_)
     assert codec.stop_ids == [IM_END, *more] or set(codec.stop_ids) >= {IM_END, *more}
     again = pickle.loads(pickle.dumps(codec))  # noqa: S301

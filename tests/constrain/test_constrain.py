@@ -136,7 +136,7 @@ CONSTRAINED = [it for it in CALLING if data.LONG or not answers_as_its_family(it
 
 
 @pytest.mark.parametrize(
-    ("format_", "choice"), data.in_turn(data.share(CONSTRAINED, 2), [*CHOICES])
+    ("format_", "choice"), data.in_turn(data.share(CONSTRAINED, 3), [*CHOICES])
 )
 def test_what_is_admitted_is_read(format_: str, choice: str) -> None:
     walker = walker_of(format_)
@@ -244,7 +244,7 @@ def written_answers(
                 yield choice, ids
 
 
-@pytest.mark.parametrize("format_", CONSTRAINED)
+@pytest.mark.parametrize("format_", data.share(CONSTRAINED, 3))
 def test_what_is_written_is_admitted(format_: str) -> None:
     walker = walker_of(format_)
     codec = walker.codec
@@ -519,7 +519,7 @@ TOGETHER = 200 if data.LONG else 24
 """Requests for each format."""
 
 
-@pytest.mark.parametrize("format_", CONSTRAINED)
+@pytest.mark.parametrize("format_", data.share(CONSTRAINED, 3))
 def test_all_options_together(format_: str) -> None:
     """Each walk is of another request."""
     walker = walker_of(format_)

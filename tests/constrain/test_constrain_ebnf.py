@@ -82,7 +82,7 @@ MARKED = {"nemotron-nano2": ["\n</think>\n\n", "<TOOLCALL>["]}
 """Texts of formats whose markers are text."""
 
 
-WALKED = data.in_turn(data.share(CONSTRAINED, 2, first=1), ("gbnf", "structural_tag"))
+WALKED = data.in_turn(data.share(CONSTRAINED, 3, first=1), ("gbnf", "structural_tag"))
 
 
 @pytest.mark.parametrize(("format_", "backend"), WALKED)

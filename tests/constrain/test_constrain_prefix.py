@@ -66,7 +66,8 @@ def codec_of(name: str, vocab: str) -> Codec:
 @pytest.mark.parametrize("vocab", ["prefixed", *(FILES if data.LONG else FILES[:1])])
 def test_every_format_constrains_its_own_prompt(vocab: str) -> None:
     made = 0
-    for name in chatcodec.formats():
+    names = data.share(chatcodec.formats(), 3)
+    for name in names:
         try:
             codec = codec_of(name, vocab)
         except ChatCodecError:
@@ -84,7 +85,7 @@ def test_every_format_constrains_its_own_prompt(vocab: str) -> None:
             prompt = codec.encode([{"role": "user", "content": "x"}])
             if not request:
                 codec.constrain(prompt=prompt.ids)
-    assert made > 200
+    assert made > 1.9 * len(names)
 
 
 @pytest.mark.parametrize("name", ["chatml", "hermes", "qwen3", "granite3", "kimi-k2", "llama3.1"])

@@ -39,7 +39,7 @@ def cuts(codec: Codec) -> Iterator[tuple[str, list[int], list[int]]]:
                 yield choice, ids[:at], ids[at:]
 
 
-@pytest.mark.parametrize("format_", data.share(constrained.CONSTRAINED, 4))
+@pytest.mark.parametrize("format_", data.share(constrained.CONSTRAINED, 8))
 def test_an_answer_that_has_begun_goes_on(format_: str) -> None:
     """What is written is admitted from any id on, or the prompt is refused."""
     walker = constrained.walker_of(format_)

@@ -142,7 +142,7 @@ def is_in_id(symbols: list[tuple[int, int]]) -> bool:
     return text.endswith((b'"id": "', *begun)) and b'"id": "' in text
 
 
-@pytest.mark.parametrize("format_", constrained.CONSTRAINED)
+@pytest.mark.parametrize("format_", data.share(constrained.CONSTRAINED, 3))
 def test_all_completions_are_admitted(format_: str) -> None:
     walker = constrained.walker_of(format_)
     codec = walker.codec
@@ -151,7 +151,7 @@ def test_all_completions_are_admitted(format_: str) -> None:
         assert walker.refused_at(matcher, ids) == len(ids), codec.vocab.decode(ids)
 
 
-@pytest.mark.parametrize("format_", constrained.CONSTRAINED)
+@pytest.mark.parametrize("format_", data.share(constrained.CONSTRAINED, 3))
 def test_llguidance_refuses_the_id_that_is_wrong(format_: str) -> None:
     walker = constrained.walker_of(format_)
     codec = walker.codec
@@ -177,7 +177,7 @@ def goes_on(format_: str, symbols: list[tuple[int, int]], symbol: int) -> bool:
 
 @pytest.mark.parametrize(
     ("format_", "backend"),
-    data.in_turn(data.share(constrained.CONSTRAINED, 2), ("gbnf", "structural_tag")),
+    data.in_turn(data.share(constrained.CONSTRAINED, 3), ("gbnf", "structural_tag")),
 )
 def test_rules_refuse_the_symbol_that_is_wrong(format_: str, backend: str) -> None:
     codec = constrained.codec_of(format_)
@@ -218,7 +218,7 @@ def characters(symbols: list[int]) -> list[Symbol] | None:
     return found
 
 
-@pytest.mark.parametrize("format_", constrained.CONSTRAINED)
+@pytest.mark.parametrize("format_", data.share(constrained.CONSTRAINED, 3))
 def test_what_is_admitted_can_be_completed(format_: str) -> None:
     """No mask leads to an end that no completion has: each id on a walk leaves another one."""
     walker = constrained.walker_of(format_)

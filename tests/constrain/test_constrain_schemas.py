@@ -217,9 +217,9 @@ KEYWORDS: dict[str, tuple[dict[str, Any], list[object], list[object]]] = {
 """Keywords, with values that follow them and values that do not."""
 
 
-@pytest.mark.parametrize("keyword", KEYWORDS)
-@pytest.mark.parametrize(("backend", "format_"), SUBJECTS)
-def test_a_keyword_is_followed(backend: str, format_: str, keyword: str) -> None:
+@pytest.mark.parametrize(("keyword", "printer"), data.in_turn(KEYWORDS, SUBJECTS))
+def test_a_keyword_is_followed(keyword: str, printer: tuple[str, str]) -> None:
+    backend, format_ = printer
     schema, right, wrong = KEYWORDS[keyword]
     subject = Subject(backend, format_, schema)
     for value in [*right, *wrong]:
@@ -312,9 +312,9 @@ ONLY_RULES: dict[str, tuple[dict[str, Any], str]] = {
 """What is refused where schemas become rules, and left to llguidance otherwise."""
 
 
-@pytest.mark.parametrize("keyword", [*REFUSED, *ONLY_RULES])
-@pytest.mark.parametrize(("backend", "format_"), SUBJECTS)
-def test_a_keyword_is_refused_by_its_place(backend: str, format_: str, keyword: str) -> None:
+@pytest.mark.parametrize(("keyword", "printer"), data.in_turn([*REFUSED, *ONLY_RULES], SUBJECTS))
+def test_a_keyword_is_refused_by_its_place(keyword: str, printer: tuple[str, str]) -> None:
+    backend, format_ = printer
     schema, named = (REFUSED | ONLY_RULES)[keyword]
     tools = tools_of(schema)
     if keyword in ONLY_RULES and (backend, format_) == ("lark", "internlm2"):
@@ -493,9 +493,9 @@ SECONDS = 20.0
 """Many times what any of them takes, as the machine may be busy."""
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize(("backend", "format_"), SUBJECTS)
-def test_hostile_schemas_end(backend: str, format_: str, name: str) -> None:
+@pytest.mark.parametrize(("name", "printer"), data.in_turn(HOSTILE, SUBJECTS))
+def test_hostile_schemas_end(name: str, printer: tuple[str, str]) -> None:
+    backend, format_ = printer
     place, schema = HOSTILE[name]
     parameters = schema if place == "root" else {"type": "object", "properties": {"x": schema}}
     begun = time.thread_time()

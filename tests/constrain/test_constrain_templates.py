@@ -90,7 +90,7 @@ def read(codec: Codec, ids: list[int], prompt: list[int]) -> list[dict[str, Any]
     return calls
 
 
-@pytest.mark.parametrize("name", published.PUBLISHED)
+@pytest.mark.parametrize("name", data.share(published.PUBLISHED, 4))
 def test_what_is_admitted_is_read(name: str) -> None:
     walker = walker_of(name)
     codec = walker.codec
@@ -164,7 +164,7 @@ def answer(
     return None
 
 
-@pytest.mark.parametrize("name", published.PUBLISHED)
+@pytest.mark.parametrize("name", data.share(published.PUBLISHED, 4))
 def test_what_the_template_writes_is_admitted(name: str) -> None:
     walker = walker_of(name)
     codec = walker.codec

@@ -72,7 +72,7 @@ def test_there_are_such_formats() -> None:
     assert len(APPENDED) >= 12
 
 
-@pytest.mark.parametrize("format_", data.share(SOME, 3))
+@pytest.mark.parametrize("format_", data.share(SOME, 6))
 def test_plain_chat_needs_the_tokens_of_plain_chat(format_: str) -> None:
     whole, few = bind(format_, APPENDED[format_]), bind(format_, plain_tokens(format_))
     for messages in (PLAIN[:1], PLAIN[:2], PLAIN):
@@ -87,7 +87,7 @@ def test_plain_chat_needs_the_tokens_of_plain_chat(format_: str) -> None:
     assert few.parse(answer).message == whole.parse(answer).message
 
 
-@pytest.mark.parametrize("format_", data.share(SOME, 3))
+@pytest.mark.parametrize("format_", data.share(SOME, 6))
 def test_what_needs_a_token_that_is_not_there_says_so(format_: str) -> None:
     whole, few = bind(format_, APPENDED[format_]), bind(format_, plain_tokens(format_))
     lacking = [spelling for spelling in APPENDED[format_] if spelling not in few.vocab.control]

@@ -259,7 +259,7 @@ def unframed(messages: list[Message]) -> list[Message]:
     ]
 
 
-@pytest.mark.parametrize("name", chatcodec.formats())
+@pytest.mark.parametrize("name", data.share(chatcodec.formats(), 3, first=2))
 @given(messages=conversations())
 @settings(max_examples=40, deadline=None)
 def test_canonical_is_what_each_format_keeps(name: str, messages: list[Message]) -> None:

@@ -192,7 +192,7 @@ def without_ranges(found: list[events.Event]) -> list[object]:
     return told
 
 
-@pytest.mark.parametrize("name", WITH_MEDIA)
+@pytest.mark.parametrize("name", data.share(WITH_MEDIA, 2))
 @settings(max_examples=100 if data.LONG else 25)
 @given(draw=st.data())
 def test_a_conversation_comes_back(name: str, draw: st.DataObject) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import benign
+import data
 import pytest
 import template_oracle as oracle
 from chatcodec import MessageError
@@ -148,7 +149,9 @@ def pair_of(family: Family) -> Pair:
     return Pair(family, codec_of(family.format), template, oracle.Engine(template, source))
 
 
-@pytest.mark.parametrize("family", [it for it in FAMILIES if it.format not in OTHER], ids=str)
+@pytest.mark.parametrize(
+    "family", data.share([it for it in FAMILIES if it.format not in OTHER], 4), ids=str
+)
 def test_no_text_differs_from_that_of_the_template(family: Family) -> None:
     pair = pair_of(family)
 

@@ -111,7 +111,7 @@ def golden(codec: Codec, case: Case) -> tuple[list[int] | None, list[int]]:
     return prompt, ids_of(codec, case["parts"])
 
 
-@pytest.mark.parametrize(("format_", "case"), data.share(cases("stream"), 3))
+@pytest.mark.parametrize(("format_", "case"), data.share(cases("stream"), 6))
 def test_clients_reassemble_what_was_parsed(format_: str, case: Case) -> None:
     for vocab in here(case["vocabs"]):
         codec = data.load_case(format_, vocab, case)
@@ -164,7 +164,7 @@ def folded(adapter: Adapter, chunks: list[Chunk]) -> Chunk:
             return plain.collect(chunks)
 
 
-@pytest.mark.parametrize(("format_", "case"), cases("stream"))
+@pytest.mark.parametrize(("format_", "case"), data.share(cases("stream"), 3, first=1))
 def test_a_stream_may_be_cut_after_any_id(format_: str, case: Case) -> None:
     codec = data.load_case(format_, here(case["vocabs"])[0], case)
     prompt, ids = golden(codec, case)

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import data
 import httpx
 import openai
 import pytest
@@ -255,11 +256,13 @@ def test_half_a_body(of: Gateway) -> None:
 def test_a_late_head(of: Gateway) -> None:
     """Nothing, half a head, and half the head of a second request."""
     whole = b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n"
-    for begun, answers in ((b"", 0), (HEAD, 0), (whole + HEAD, 1)):
-        with connected(of) as client:
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connected(of)) for _ in range(3)]
+        begins = time.monotonic()
+        for client, begun in zip(clients, (b"", HEAD, whole + HEAD), strict=True):
             client.settimeout(CLIENT_TIMEOUT + 8)
             client.sendall(begun)
-            begins = time.monotonic()
+        for client, answers in zip(clients, (0, 0, 1), strict=True):
             got = b""
             while piece := client.recv(65_536):
                 got += piece
@@ -425,7 +428,10 @@ def test_a_redirect_of_the_backend_is_not_followed(tmp_path: Path) -> None:
     assert not asked
 
 
-@pytest.mark.parametrize("cards", ["{}", '{"data": []}', '{"data": [{"id": "demo"}]}', "x", "404"])
+CARDS = ["{}", '{"data": []}', '{"data": [{"id": "demo"}]}', "x", "404"]
+
+
+@pytest.mark.parametrize("cards", data.share(CARDS, 3))
 def test_a_backend_that_does_not_tell_its_window(tmp_path: Path, cards: str) -> None:
     """An answer that ends after 16 ids, as vLLM's does without a limit, would look like one."""
 

@@ -125,7 +125,9 @@ def test_every_vocabulary_is_some_formats_or_none() -> None:
     assert own.isdisjoint(NO_CHAT)
 
 
-@pytest.mark.parametrize(("format_", "name"), [(f, name) for f in OWN for name in OWN[f]])
+@pytest.mark.parametrize(
+    ("format_", "name"), data.share([(f, name) for f in OWN for name in OWN[f]], 3)
+)
 def test_a_format_binds_to_the_kinds_that_its_row_names(format_: str, name: str) -> None:
     # Qwen3-Coder has Qwen3's vocabulary, and the folder is Qwen3's.
     codec = Codec(format_, load(name), check_template=format_ != "qwen3-coder")
@@ -174,7 +176,7 @@ FILES: dict[VocabKind, tuple[str, ...]] = {
 """How files of a kind are called, or how their names end."""
 
 
-@pytest.mark.parametrize("name", oracles.VOCABS)
+@pytest.mark.parametrize("name", data.share(oracles.VOCABS, 3))
 def test_a_vocabulary_is_of_the_kind_that_its_files_are(name: str) -> None:
     path = data.find(f"vocab/{name}")
     names = [path.name] if path.is_file() else [file.name for file in path.iterdir()]

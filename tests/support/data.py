@@ -33,20 +33,31 @@ LONG = os.environ.get("CHATCODEC_LONG") == "1"
 """Whether runs are long: whole corpora, every file of the standard library, many examples."""
 
 
-def share(items: Sequence[T], of: int, first: int = 0) -> list[T]:
+def seed() -> int:
+    """What chooses the samples of a short run: `CHATCODEC_SEEDS`, or always the same."""
+    number = os.environ.get("CHATCODEC_SEEDS", "")
+    return int(number) if number.isdecimal() else 0
+
+
+def share(items: Iterable[T], of: int, first: int = 0) -> list[T]:
     """One of so many items, from the first on; all of them in a long run.
 
-    For tests whose items are alike: what each file of a kind has to hold. Tests that walk the same
-    way begin with different items.
+    For tests whose items are alike: what each format, template or file of a kind has to hold. Tests
+    that walk the same way begin with different items, and runs with another seed begin with
+    others: no item is left out for good. What a law of Rust proves of all, and what nightly runs
+    walk through, needs no more each time.
     """
-    return [*items] if LONG else [*items[first::of]]
+    every = [*items]
+    of = 1 if LONG else max(1, min(of, len(every)))
+    return every[(first + seed()) % of :: of]
 
 
 def in_turn(items: Iterable[T], others: Sequence[U]) -> list[tuple[T, U]]:
     """Each item with one of the others, in turn; with each of them in a long run."""
     if LONG:
         return [(item, other) for item in items for other in others]
-    return [(item, others[nth % len(others)]) for nth, item in enumerate(items)]
+    begun = enumerate(items, start=seed())
+    return [(item, others[nth % len(others)]) for nth, item in begun]
 
 
 MODELS = {
@@ -200,11 +211,26 @@ def reference(name: str) -> Callable[[str], list[int]]:
     return models.sentencepiece(model_bytes(name))[0]
 
 
-def corpus() -> Iterator[tuple[str, str]]:
-    """The names and texts of the corpus."""
-    for path in sorted(find("corpus").iterdir()):
-        if path.name != "README.md":
-            yield path.name, path.read_text(encoding="utf-8")
+STRETCH = 20_000
+"""Characters of a text of the corpus that are encoded at once in a short run."""
+
+
+def corpus(of: int = 6, first: int = 0) -> Iterator[tuple[str, str]]:
+    """The names and texts of the corpus; in a short run one of so many stretches of all texts."""
+    texts = [
+        (path.name, path.read_text(encoding="utf-8"))
+        for path in sorted(find("corpus").iterdir())
+        if path.name != "README.md"
+    ]
+    if LONG:
+        yield from texts
+        return
+    stretches = [
+        (name, text[at : at + STRETCH])
+        for name, text in texts
+        for at in range(0, len(text), STRETCH)
+    ]
+    yield from share(stretches, of, first)
 
 
 def chats() -> Iterator[tuple[list[dict[str, Any]], str | None]]:

@@ -53,15 +53,17 @@ def serving(app: ASGIApp, port: int = 0) -> Iterator[str]:
 
 def wait_for(url: str) -> None:
     deadline = time.monotonic() + 30
-    while True:
-        try:
-            httpx.get(url, trust_env=False)
-        except httpx.HTTPError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
+    # One client for all tries: to make one takes as long as ten of them.
+    with httpx.Client(trust_env=False) as client:
+        while True:
+            try:
+                client.get(url)
+            except httpx.HTTPError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
 
 
 @dataclass

@@ -83,7 +83,7 @@ PLAIN: list[dict[str, Any]] = [
 
 # The vocabulary of DeepSeek-V3's test data has no tokens of calls.
 @pytest.mark.filterwarnings("ignore:the model's chat template writes calls")
-@pytest.mark.parametrize(("vocabulary", "template"), FAMILIES)
+@pytest.mark.parametrize(("vocabulary", "template"), data.share(FAMILIES, 3))
 def test_what_is_said_of_a_models_folder_is_true(
     tmp_path: Path, vocabulary: str, template: str
 ) -> None:
@@ -246,7 +246,7 @@ BOMBS = {
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("name", data.share(BOMBS, 3))
 def test_a_bad_template_is_an_error_in_a_second_and_little_memory(
     tmp_path: Path, name: str
 ) -> None:

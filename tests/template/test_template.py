@@ -88,7 +88,7 @@ def marked(value: Any, path: str, marks: dict[str, str], code: Any) -> Any:
 
 
 @needs_templates
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", data.share(PUBLISHED, 3))
 def test_each_part_is_of_the_value_that_it_comes_from(name: str) -> None:
     template = Template(source_of(name), **oracle.OWN)
     reference = oracle.environment().from_string(source_of(name))
@@ -341,7 +341,7 @@ EXPRESSIONS = st.recursive(ATOMS, grow, max_leaves=5)
 
 # Python warns of `True[1:]` in the code that jinja2 makes.
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
-@settings(max_examples=1500)
+@settings(max_examples=15_000 if data.LONG else 500)
 @given(EXPRESSIONS, VALUES, VALUES)
 @example("x|safe + '<'", "<b>", None)
 @example("'<' + (x|safe)", "<b>", None)
@@ -410,7 +410,7 @@ BLOCKS = st.sampled_from(
 WHITE = st.text(alphabet=" \n\t\rab}{%#", max_size=4)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=15_000 if data.LONG else 700)
 @given(st.lists(BLOCKS | WHITE, max_size=9).map("".join))
 @example("a\n  {% if x %}\n b {%- endif %}\n\n")
 @example("{{ '}}' }}{{ {'a': {}} }}\r\n")

@@ -218,7 +218,7 @@ def looked_for(source: str) -> tuple[str, ...]:
 
 
 @needs_templates
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", data.share(PUBLISHED, 2))
 def test_control_of_published_templates_is_a_function_of_the_shape_or_noted(
     name: str, tmp_path: Any
 ) -> None:
@@ -227,7 +227,7 @@ def test_control_of_published_templates_is_a_function_of_the_shape_or_noted(
     _, vocab = vocab_of(source + "<|im_start|><|im_end|>", tmp_path)
     codec = Codec(Template(source, **oracle.OWN), vocab, reader="chatml")
     chosen = random.Random(name)
-    scenarios = list(oracle.SCENARIOS.items())[:: 1 if data.LONG else 3]
+    scenarios = data.share(oracle.SCENARIOS.items(), 3)
     for title, (messages, tools, given) in scenarios:
         options = {name: value for name, value in given.items() if name != "documents"}
         quiet: dict[tuple[int, ...], str] = {}

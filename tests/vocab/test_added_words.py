@@ -91,7 +91,7 @@ def added(draw: st.DrawFn) -> list[Any]:
     return [tokenizers.AddedToken(word, **draw(flags)) for word in words]
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", data.share(REAL, 3))
 def test_an_added_word_is_text(name: str) -> None:
     ours, theirs = with_tokens(name, ["covid19"])
     id_ = theirs.token_to_id("covid19")
@@ -130,7 +130,7 @@ def test_words_have_the_ids_of_tokenizers(tokens: list[Any], texts: list[str], f
     check(theirs, texts, load_json(theirs.to_str()))
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", data.share(REAL, 3, first=1))
 def test_words_have_the_ids_of_tokenizers_in_real_vocabularies(name: str) -> None:
     @settings(deadline=None, max_examples=30 if data.LONG else 2)
     @given(tokens=added(), texts=st.lists(TEXTS, min_size=20, max_size=60))

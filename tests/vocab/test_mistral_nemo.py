@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,16 @@ RESULT = {"role": "tool", "tool_call_id": "abcdefghi", "name": "weather", "conte
 ANSWER = {"role": "assistant", "content": "No.  "}
 
 
+@functools.cache
+def codec() -> Codec:
+    return Codec(Format.for_model("mistralai/Mistral-Nemo-Instruct-2407"), vocab=str(FILE))
+
+
+@functools.cache
+def reference() -> MistralTokenizer[Any, Any, Any, Any, Any]:
+    return MistralTokenizer.from_file(str(FILE))
+
+
 @pytest.mark.parametrize(
     ("messages", "tools"),
     [
@@ -51,10 +62,8 @@ ANSWER = {"role": "assistant", "content": "No.  "}
 def test_ids_are_those_of_mistral_common(
     messages: list[dict[str, Any]], tools: list[Any] | None
 ) -> None:
-    codec = Codec(Format.for_model("mistralai/Mistral-Nemo-Instruct-2407"), vocab=str(FILE))
-    reference = MistralTokenizer.from_file(str(FILE))
     request: Any = ChatCompletionRequest(messages=messages, tools=tools, model="x")
     assert (
-        codec.encode(messages, tools=tools).ids.tolist()
-        == reference.encode_chat_completion(request).tokens
+        codec().encode(messages, tools=tools).ids.tolist()
+        == reference().encode_chat_completion(request).tokens
     )

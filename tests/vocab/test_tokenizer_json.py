@@ -119,22 +119,22 @@ def is_run(spelling: str) -> bool:
 
 
 def test_the_corpus_agrees_with_the_library(name: str) -> None:
-    step = 20_000 if data.LONG else 60_000
-    for _, text in data.corpus():
-        for at in range(0, len(text), step):
-            load(name).agree(text[at : at + 20_000])
+    for _, text in data.corpus(12, [*FILES].index(name)):
+        for at in range(0, len(text), data.STRETCH):
+            load(name).agree(text[at : at + data.STRETCH])
 
 
 def test_source_code_agrees_with_the_library(name: str) -> None:
     files = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
-    for file in files if data.LONG else files[::8]:
+    for file in data.share(files, 24, [*FILES].index(name)):
         load(name).agree(file.read_bytes().decode("utf-8", errors="replace"))
 
 
 def test_every_code_point_agrees_with_the_library(name: str) -> None:
     """A string of every 256 code points in a row, and each with others before and after it."""
     planes = range(17) if data.LONG else (0, 1, 2, 14)
-    for block in (plane << 16 | row for plane in planes for row in range(0, 0x10000, 256)):
+    blocks = [plane << 16 | row for plane in planes for row in range(0, 0x10000, 256)]
+    for block in data.share(blocks, 6, [*FILES].index(name)):
         chars = [chr(c) for c in range(block, block + 256) if not 0xD800 <= c < 0xE000]
         load(name).agree("".join(chars))
         load(name).agree("e".join(chars))
@@ -603,9 +603,9 @@ def test_any_order_of_merges_agrees_with_the_library(data_: st.DataObject) -> No
 
 
 def known_chars() -> str:
-    """Every character that was assigned in Unicode 9, of which all tables say the same."""
+    """Characters that were assigned in Unicode 9, of which all tables say the same."""
     chars = (chr(c) for c in range(0x30000) if not 0xD800 <= c < 0xE000)
-    return "".join(c for c in chars if unicodedata.ucd_3_2_0.category(c) != "Cn")
+    return "".join(data.share([c for c in chars if unicodedata.ucd_3_2_0.category(c) != "Cn"], 5))
 
 
 @pytest.mark.parametrize("case", ["bytes, threes", "bytes, places of threes"])
@@ -633,12 +633,12 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "filling"), HOSTILE)
-@pytest.mark.parametrize("kind", ["bytes", "unigram"])
+@pytest.mark.parametrize(("hostile", "kind"), data.in_turn(HOSTILE, ["bytes", "unigram"]))
 def test_a_pattern_that_takes_too_many_steps_refuses_the_text(
-    kind: str, pattern: str, filling: str
+    hostile: tuple[str, str], kind: str
 ) -> None:
     """Also where the library runs the model."""
+    pattern, filling = hostile
     spec = split({"Regex": pattern})
     before = byte_level(spec) if kind == "bytes" else spec
     vocab = pair_of_ours(changed(kind, pre_tokenizer=before))
@@ -652,7 +652,7 @@ def test_a_pattern_that_takes_too_many_steps_refuses_the_text(
     assert len(vocab.encode("ab")) > 0
 
 
-@pytest.mark.parametrize(("pattern", "filling"), HOSTILE)
+@pytest.mark.parametrize(("pattern", "filling"), data.share(HOSTILE, 2))
 def test_a_replacement_that_takes_too_many_steps_refuses_the_text(
     pattern: str, filling: str
 ) -> None:
@@ -939,7 +939,7 @@ def test_flipped_bytes_give_a_vocabulary_or_an_error(case: str, tmp_path: Path) 
     content = SYNTHETIC[case].encode()
     made = random.Random(case)
     path = tmp_path / "tokenizer.json"
-    for _ in range(400 if data.LONG else 60):
+    for _ in range(400 if data.LONG else 20):
         broken = bytearray(content)
         for _ in range(made.randint(1, 4)):
             broken[made.randrange(len(broken))] = made.choice(b'"{}[],:09azAZ\\ \xff')

@@ -73,13 +73,14 @@ def test_every_code_point_agrees_with_sentencepiece(name: str) -> None:
     """A string of every 256 code points in a row, which neighbours that merge stand in too."""
     # Quick: the planes in which characters are assigned, and one of private use.
     planes = range(17) if data.LONG else (0, 1, 2, 3, 14, 16)
-    for block in (plane << 16 | row for plane in planes for row in range(0, 0x10000, 256)):
+    blocks = [plane << 16 | row for plane in planes for row in range(0, 0x10000, 256)]
+    for block in data.share(blocks, 3, EVERY.index(name)):
         text = "".join(chr(c) for c in range(block, block + 256) if not 0xD800 <= c < 0xE000)
         agree(data.load_vocab(name), data.reference(name), text)
 
 
 def test_the_corpus_agrees_with_sentencepiece(name: str) -> None:
-    for _, text in data.corpus():
+    for _, text in data.corpus(first=EVERY.index(name)):
         for chunk in chunks(text):
             agree(data.load_vocab(name), data.reference(name), chunk)
 
@@ -89,7 +90,7 @@ def test_source_code_agrees_with_sentencepiece(name: str) -> None:
     files = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
     if data.LONG:
         files = sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py"))
-    for file in files if data.LONG else files[::6]:
+    for file in data.share(files, 12, EVERY.index(name)):
         for chunk in chunks(file.read_bytes().decode("utf-8", errors="replace")):
             agree(data.load_vocab(name), data.reference(name), chunk)
 

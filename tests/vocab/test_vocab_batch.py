@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 TEXTS = ["", "Hello", " world", "", "<|im_end|>", "中文 é 😀", "a" * 40_000, "x y " * 30]
 
 
-@pytest.fixture(params=["embedded", "qwen2", "llama2", "deepseek-v3", "falcon-gguf"])
+@pytest.fixture(
+    scope="module", params=["embedded", "qwen2", "llama2", "deepseek-v3", "falcon-gguf"]
+)
 def vocab(request: pytest.FixtureRequest) -> Vocab:
     if request.param == "embedded":
         return Vocab.embedded()

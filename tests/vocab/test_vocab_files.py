@@ -177,7 +177,7 @@ def test_ranks_that_are_known_by_their_count(name: str, tmp_path: Path) -> None:
     assert vocab.size == max(tokens) + 1 + special[name]
     assert vocab.lossless
     assert len(vocab.control) == {"p50k": 1, "whisper": 101}.get(name, special[name])
-    for title, whole in data.corpus():
+    for title, whole in data.corpus(24):
         for part in (whole[:20_000], whole[:9000].replace(" ", "   \n ")):
             text = oracles.nfc(part) if name == "qwen3.5" else part
             expected = reference.encode_ordinary(text)
@@ -217,7 +217,7 @@ def test_a_folder_of_whisper_is_read_as_its_class_says(tmp_path: Path) -> None:
     assert vocab.report.engine == "bytes"
     assert vocab.control == {"<|endoftext|>": 50257} | added
     whole = Vocab.load(data.find("vocab/phi2"), text_tokens=[])
-    for title, text in data.corpus():
+    for title, text in data.corpus(24):
         words = " ".join(text[:20_000].split())
         assert vocab.encode(words).tolist() == whole.encode(words).tolist(), title
     assert set(vocab.control.values()).isdisjoint(vocab.encode("<|0.00|> a <|en|><|29.98|>"))

@@ -457,7 +457,7 @@ FOLDERS: dict[str, tuple[str, int, int]] = {
 """Kind, size, and how many ids are control."""
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", data.share(FOLDERS, 3))
 def test_a_real_folder(name: str) -> None:
     folder = data.find(f"vocab/{name}")
     if FOLDERS[name][0] == "tokenizer.json":
@@ -475,7 +475,7 @@ def test_a_real_folder(name: str) -> None:
     assert facts(again(vocab)) == facts(vocab)
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("name", data.share(FOLDERS, 2))
 def test_every_special_token_of_a_real_folder_is_control(name: str) -> None:
     path = data.find(f"vocab/{name}") / "specials.json"
     if not path.exists():
