@@ -62,6 +62,8 @@ test-rust: | tools
 	cargo test --features foreign
 	@$(PYTHON) scripts/fetch_test_data.py --missing
 
+# What the processes of the tests import is compiled once, whatever the environment says.
+test-python test-long: export PYTHONDONTWRITEBYTECODE :=
 test-python: build $(VENV)/ready
 	$(BIN)/python -m pytest -n auto
 

@@ -1115,7 +1115,7 @@ def test_examples_of_the_help_work(tmp_path: Path, vocabulary: Path, embedded: C
         example for command in commands for example in command.examples if "--server" not in example
     ]
     prologue = f'chatcodec() {{ "{sys.executable}" -m chatcodec "$@"; }}; less() {{ cat; }}\n'
-    for example in examples:
+    for example in data.share(examples, 2):
         ran = subprocess.run(
             ["/bin/sh", "-c", prologue + example], cwd=tmp_path, capture_output=True, check=False
         )

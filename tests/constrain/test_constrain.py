@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from chatcodec import Codec
 
-WALKS = 400 if data.LONG else 20
+WALKS = 400 if data.LONG else 12
 """Walks for each format and choice."""
 
 TOOLS: list[dict[str, Any]] = [
@@ -515,7 +515,7 @@ MAY_CALL_WEATHER = {"auto", "required", "any of Anthropic's"}
 ANY_OBJECT = {"type": "json_object"}
 REFUSALS = ("`reasoning` is ", "`response_format` ", "`tools` have code")
 """How errors begin that name what a format has not."""
-TOGETHER = 200 if data.LONG else 24
+TOGETHER = 200 if data.LONG else 16
 """Requests for each format."""
 
 
@@ -744,7 +744,7 @@ JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "answer", "schema"
 READS_JSON_AS_A_CALL = {"llama3.1", "phi4-mini"}
 
 
-@pytest.mark.parametrize("format_", data.share(sorted({*CONSTRAINED, *NO_CALLS}), 3))
+@pytest.mark.parametrize("format_", data.share(sorted({*CONSTRAINED, *NO_CALLS}), 4))
 def test_an_answer_may_have_a_schema(format_: str) -> None:
     walker = walker_of(format_)
     codec = walker.codec

@@ -133,7 +133,7 @@ def test_clients_reassemble_what_was_parsed(format_: str, case: Case) -> None:
                 assert folded(adapter, chunks_of(adapter, parts)) == folded(adapter, chunks)
 
 
-@pytest.mark.parametrize(("format_", "case"), cases("stream"))
+@pytest.mark.parametrize(("format_", "case"), data.share(cases("stream"), 3, first=2))
 def test_ids_that_a_model_wrote_are_kept(format_: str, case: Case) -> None:
     """As soon as they come; or whenever they come, where calls wait for them."""
     vocab = here(case["vocabs"])[0]

@@ -185,7 +185,7 @@ def texts_of(source: str, rng: random.Random) -> str:
 
 
 @needs_templates
-@pytest.mark.parametrize("name", data.share(PUBLISHED, 4))
+@pytest.mark.parametrize("name", data.share(PUBLISHED, 6))
 def test_control_is_of_the_shape_whatever_texts_say(name: str) -> None:
     source, rng = text_of(name), random.Random(1)
     codec = codec_of(name)
