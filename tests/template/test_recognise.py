@@ -411,7 +411,8 @@ def test_a_format_reads_for_a_template_that_writes_otherwise(tmp_path: Path) -> 
 def test_a_format_that_misreads_an_answer_is_not_the_reader(
     tmp_path: Path, change: tuple[str, str]
 ) -> None:
-    assert with_harmony(tmp_path / "model", HARMONY.replace(*change)).format.name != "harmony"
+    codec = with_harmony(tmp_path / "model", HARMONY.replace(*change))
+    assert "read by format `harmony`" not in codec.describe()
 
 
 CALLS = (

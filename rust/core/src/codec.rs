@@ -714,8 +714,18 @@ impl Codec {
         }
         // A reader that does not know the prompts of a template reads an answer from its beginning.
         let prompt = request.prompt.and_then(|prompt| self.prompt_read(prompt));
-        let request = ConstrainRequest { prompt, ..*request };
-        Constraint::new(&self.inner.bound, &self.inner.constraints, &request, options)
+        let constraint = |prompt| {
+            let request = ConstrainRequest { prompt, ..*request };
+            Constraint::new(&self.inner.bound, &self.inner.constraints, &request, options)
+        };
+        match constraint(prompt) {
+            Err(Error::Message { path, .. })
+                if path == "prompt" && self.inner.prompts_read == PromptsRead::Answer =>
+            {
+                constraint(None)
+            }
+            made => made,
+        }
     }
 
     /// The part of a conversation that decides its control ids: two conversations of one shape have

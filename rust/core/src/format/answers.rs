@@ -91,12 +91,19 @@ fn answers(mut file: Table, with_others: bool, written: &str, tokens: &Tokens) -
         file.remove("also");
     }
     spelled.write_all(&mut file);
-    if !begins_calls(&file, &spelled, written) {
+    if !begins_calls(&file, &spelled, written) || ends_in_values(&file, &spelled) {
         return None;
     }
     spelled.add_tokens(&mut file);
     add_question(&mut file, tokens)?;
     Some(file)
+}
+
+/// Whether tags of calls would end at a marker of text that their values may hold: no constraint forbids that.
+fn ends_in_values(file: &Table, spelled: &Spelled<'_>) -> bool {
+    let calls = ["call", "also"].iter().filter_map(|key| file.get(*key)?.as_table());
+    let mut pairs = calls.flatten().filter_map(|(_, call)| call.get("pair")?.as_str());
+    spelled.has_new_markers() && pairs.any(|pair| pair.contains("{value}"))
 }
 
 /// Whether a text has the beginning of a file's calls; true if the file has no calls.
@@ -156,7 +163,8 @@ fn with_calls(
         |key: &str| ["calls", "call", "tag"].contains(&key) || with_others && key == "also";
     file.retain(|key, _| is_kept(key));
     spelled.write_all(&mut file);
-    if !file.contains_key("call") || !begins_calls(&file, &spelled, written) {
+    let is_read = begins_calls(&file, &spelled, written) && !ends_in_values(&file, &spelled);
+    if !file.contains_key("call") || !is_read {
         return None;
     }
     rows.extend(file);

@@ -73,6 +73,8 @@ pub(super) struct Spelled<'t> {
     /// Names that are text with tokens in it, or text alone.
     mixed: Vec<Named>,
     text: Vec<Named>,
+    /// The file's own markers of text.
+    markers: Vec<Named>,
     /// Names that patterns use.
     used: BTreeSet<String>,
 }
@@ -107,11 +109,12 @@ impl<'t> Spelled<'t> {
                 text.push(token);
             }
         }
+        let mut markers = Vec::new();
         for (name, group) in file.get("text").and_then(Value::as_table).into_iter().flatten() {
-            text.push((name.clone(), strings(group)));
+            markers.push((name.clone(), strings(group)));
         }
         let used = BTreeSet::new();
-        Some(Self { own: own.clone(), tokens, names, known, renamed, mixed, text, used })
+        Some(Self { own: own.clone(), tokens, names, known, renamed, mixed, text, markers, used })
     }
 
     /// The name of a token here.
@@ -196,12 +199,14 @@ impl<'t> Spelled<'t> {
             let is_token = |name: &str| has(&self.known, name) || self.own_name(name) != name;
             let has_token = hole.iter().any(|name| is_token(name));
             let is_text = |name: &str| {
-                has(&self.mixed, name) || (has_token || no_markers) && has(&self.text, name)
+                has(&self.mixed, name)
+                    || (has_token || no_markers)
+                        && (has(&self.text, name) || has(&self.markers, name))
             };
             let kept = hole.iter().copied().filter(|name| !is_text(name));
             let names: Vec<String> = kept.map(|name| self.own_name(name).to_owned()).collect();
             if names.is_empty() {
-                let mut all = self.mixed.iter().chain(&self.text);
+                let mut all = self.mixed.iter().chain(&self.text).chain(&self.markers);
                 let group = all.find(|(name, _)| name == hole[0]).map(|(_, group)| group);
                 text.extend(group.and_then(|group| group.first()).map(String::as_str));
             } else {
@@ -234,9 +239,14 @@ impl<'t> Spelled<'t> {
         if let Some((at, _)) = self.names.iter().find(|(_, own)| *own == name) {
             return self.tokens.spellings[*at].clone();
         }
-        let mut others = self.known.iter().chain(&self.text);
+        let mut others = self.known.iter().chain(&self.text).chain(&self.markers);
         let group = others.find(|(other, _)| other == name).map(|(_, group)| group);
         group.and_then(|group| group.first()).cloned().unwrap_or_default()
+    }
+
+    /// Whether a token that the vocabulary lacks is a marker of text in a pattern.
+    pub(super) fn has_new_markers(&self) -> bool {
+        self.text.iter().any(|(name, _)| self.used.contains(name))
     }
 
     /// Adds the tokens and markers that patterns use to a file, and leaves out tags that none uses.
@@ -253,7 +263,8 @@ impl<'t> Spelled<'t> {
             }
         }
         file.insert("control".into(), control.into());
-        let text = self.text.iter().filter(|(name, _)| self.used.contains(name));
+        let text = self.text.iter().chain(&self.markers);
+        let text = text.filter(|(name, _)| self.used.contains(name));
         let text: Table = text.map(|(name, group)| (name.clone(), group.clone().into())).collect();
         if !text.is_empty() {
             file.insert("text".into(), text.into());

@@ -122,9 +122,11 @@ pub(super) fn parts_read(codec: &Codec, how: Texts, scope: Scope) -> Option<[usi
         {
             return None;
         }
-        // A result whose control tokens mean nothing to the format is no text of a turn.
+        // Of a format on a vocabulary without some of its tokens, less is known: a result whose control tokens mean
+        // nothing to such a format is no text of a turn.
         let result = messages.iter().position(|message| message["role"] == "tool");
-        if let Some(at) = result.filter(|_| scope == Scope::Turns) {
+        let is_reduced = scope == Scope::Turns && !codec.format().lacking().is_empty();
+        if let Some(at) = result.filter(|_| is_reduced) {
             let strays = |messages: &[Value]| {
                 let written = encoded(codec, messages, tools, false).ok()?;
                 Some(stray_tokens(codec.read_stream(), written.ids()))
