@@ -117,7 +117,10 @@ def test_any_tokens_give_the_whole_formats_ids_or_an_error(draw: st.DataObject) 
         codec = bind(format_, kept)
     except VocabError as error:
         assert "lacks control tokens" in str(error)  # noqa: PT017
-        assert not set(plain_tokens(format_)) <= set(kept)
+        plain = set(plain_tokens(format_))
+        # What a prompt opens is closed by the model.
+        plain |= {f"</{it[1:]}" for it in plain} & set(known)
+        assert not plain <= set(kept)
         return
     whole = bind(format_, known)
     for messages in (PLAIN[:1], PLAIN, [PLAIN[0], CALL]):

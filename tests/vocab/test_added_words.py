@@ -109,7 +109,8 @@ def test_the_ids_of_an_added_word() -> None:
 
 def check(theirs: Any, texts: Sequence[str], ours: Vocab) -> None:  # noqa: ANN401
     for text in texts:
-        if any(spelling in text for spelling in ours.control):
+        # Nor has text the id of a control token that it spells once it is normalized: an error.
+        if any(spelling in text or spelling in text.lower() for spelling in ours.control):
             continue
         expected = theirs.encode(text, add_special_tokens=False).ids
         assert ours.encode(text).tolist() == expected, text
