@@ -18,7 +18,7 @@ use crate::codec::Codec;
 use crate::conversation::{OnUnsupported, ReadOptions};
 use crate::encode::{EncodeOptions, Encoding};
 use crate::error::{Error, Result};
-use crate::format::Format;
+use crate::format::{Format, Guarantee};
 use crate::template::{RenderOptions, RenderedTemplate, Template, budget};
 pub(crate) use answers::{WithCalls, answers_read, best_answers, best_calls};
 use chatcodec_vocab::Vocab;
@@ -207,9 +207,16 @@ fn with_tokens_of(vocab: &Vocab) -> Vec<(&'static str, Codec)> {
     let bound = |(name, format): (&'static str, Format)| {
         // All ids of the format are taken, also after a group that has none.
         let mut lacking = 0;
+        let mut is_control = true;
         for ((_, group), ids) in format.control().iter().zip(known.by_ref()) {
             let is_appended = group.iter().any(|spelling| format.append().contains(spelling));
             lacking += usize::from(ids.is_empty() && !is_appended);
+            is_control &= ids.iter().all(|id| vocab.is_control(*id));
+        }
+        // Where only the ends of a conversation are tokens, they are no ordinary pieces of a vocabulary, which would be
+        // read again without them.
+        if format.guarantee() == Guarantee::Text && !is_control {
+            return None;
         }
         // Most formats lack most of their tokens.
         if lacking * 2 > format.control().len() {
