@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,17 @@ def check_steps(path: Path, targets: set[str]) -> bool:
     return sound
 
 
+def check_fuzzed() -> bool:
+    """Whether the nightly run fuzzes each target."""
+    nightly = YAML(typ="safe").load((GITHUB / "workflows" / "nightly.yml").read_text("utf-8"))
+    fuzzed = set(nightly["jobs"]["fuzz"]["strategy"]["matrix"]["target"])
+    manifest = tomllib.loads((ROOT / "rust" / "fuzz" / "Cargo.toml").read_text("utf-8"))
+    known = {target["name"] for target in manifest["bin"]}
+    for target in sorted(fuzzed ^ known):
+        print(f"nightly.yml: fuzzes {target}: {target in fuzzed}; is a target: {target in known}")
+    return fuzzed == known
+
+
 def main() -> int:
     """Run the command line; return the exit code."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
@@ -82,6 +94,7 @@ def main() -> int:
         ),
         run("zizmor", "--offline", "--no-progress", "--persona=pedantic", GITHUB / "workflows"),
         *(check_steps(path, targets) for path in WORKFLOWS),
+        check_fuzzed(),
     ]
     if tool("actionlint") or "--actionlint" in sys.argv:
         sound.append(run("actionlint"))
