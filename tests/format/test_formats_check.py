@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -460,7 +461,16 @@ def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:
     yield from iter(process.stdout.readline, "")
 
 
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """Processes heed interrupts, also where the tests run in the background, which ignores them."""
+    kept = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, kept)
+
+
 @ON_POSIX
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_watch_checks_again_when_the_file_changes(given: Callable[..., str]) -> None:
     path = given()
     argv = [sys.executable, "-m", "chatcodec", "formats", "check", path, "--watch", "--json"]
