@@ -145,6 +145,7 @@ def answer(seed: random.Random, part: str) -> dict[str, Any]:
 
 PUBLISHED_FOR_DOCS = 117
 """The number of templates in the table of the docs."""
+
 PARTS = ("a call", "two calls", "reasoning", "reasoning before a call")
 
 

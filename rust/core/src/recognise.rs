@@ -195,8 +195,8 @@ fn has_call(codec: &Codec, theirs: Option<&RenderedTemplate>) -> bool {
     ours.strip_prefix(&*asked).is_some_and(|call| theirs.text().contains(call.trim()))
 }
 
-/// The built-in formats that a vocabulary has the control tokens of, or would get from them. Tokens that only stop a
-/// model, or stand for media, may be lacking.
+/// The built-in formats whose control tokens a vocabulary has, or would get from them. It may lack tokens that only stop
+/// a model, and those of media.
 fn with_tokens_of(vocab: &Vocab) -> Vec<(&'static str, Codec)> {
     let formats: Vec<(&str, Format)> =
         Format::names().filter_map(|name| Some((name, Format::built_in(name).ok()?))).collect();
@@ -213,8 +213,8 @@ fn with_tokens_of(vocab: &Vocab) -> Vec<(&'static str, Codec)> {
             lacking += usize::from(ids.is_empty() && !is_appended);
             is_control &= ids.iter().all(|id| vocab.is_control(*id));
         }
-        // Where only the ends of a conversation are tokens, they are no ordinary pieces of a vocabulary, which would be
-        // read again without them.
+        // Formats whose markers are text have tokens at the ends of a conversation alone. As ordinary pieces of a
+        // vocabulary they would be taken from its text: the whole vocabulary would be read again.
         if format.guarantee() == Guarantee::Text && !is_control {
             return None;
         }

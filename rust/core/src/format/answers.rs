@@ -1,8 +1,8 @@
 //! The part of a built-in format that reads answers, and its calls alone, for the tokens of a vocabulary.
 //!
 //! A template whose turns no built-in format writes may still ask for calls that one of them reads. In: the keys of a
-//! format, and a vocabulary. Out: a format file that has the format's rows for answers, where a question stands for all
-//! that comes before an answer; or the rows of another file with the format's calls.
+//! format, and a vocabulary. Out: a format file with the format's rows for answers, to which all before an answer is one
+//! question; or the rows of another file with the format's calls.
 
 use toml::{Table, Value};
 
@@ -34,7 +34,7 @@ const QUESTION: &str = "QUESTION";
 impl Format {
     /// The part of a built-in format that reads answers, for a vocabulary; none where that is no format, or where
     /// `written` has no beginning of its calls.
-    pub(crate) fn answers_of(name: &str, written: &str, tokens: &Tokens) -> Option<Self> {
+    pub(crate) fn for_answers(name: &str, written: &str, tokens: &Tokens) -> Option<Self> {
         let keys = keys_of(name)?;
         // Other spellings of calls may be none with these tokens.
         [true, false].into_iter().find_map(|with_others| {
@@ -131,7 +131,7 @@ fn keep_answers(file: &mut Table) {
     }
 }
 
-/// Adds a question to a file, which stands for all that comes before an answer.
+/// Adds a row for the user to a file. A conversation before an answer is read as one question.
 fn add_question(file: &mut Table, tokens: &Tokens) -> Option<()> {
     let control = file.get_mut("control")?.as_table_mut()?;
     let question = tokens.free(control)?.to_owned();
@@ -213,7 +213,7 @@ mod tests {
         let format = Format::built_in(name).unwrap();
         let vocab = vocab_of(&format, without);
         let tokens = Tokens::new(&vocab).unwrap();
-        Some((Format::answers_of(name, format.text(), &tokens)?, vocab))
+        Some((Format::for_answers(name, format.text(), &tokens)?, vocab))
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         let format = Format::built_in("qwen2.5").unwrap();
         let vocab = vocab_of(&format, &[]).with_appended(&["assistant\n".into()]).unwrap();
         let tokens = Tokens::new(&vocab).unwrap();
-        let format = Format::answers_of("qwen2.5", format.text(), &tokens).unwrap();
+        let format = Format::for_answers("qwen2.5", format.text(), &tokens).unwrap();
         assert!(format.control().iter().any(|(_, group)| group.contains(&"assistant\n".into())));
     }
 

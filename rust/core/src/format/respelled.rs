@@ -153,7 +153,7 @@ impl<'t> Spelled<'t> {
         self.text.extend(texts);
     }
 
-    /// Spells the patterns of a value; `is_pair` if markers of text may not stand there.
+    /// Spells the patterns of a value. In the pattern of a pair, `is_pair`, no marker of text may stand.
     fn write(&mut self, value: &mut Value, is_pair: bool) {
         match value {
             Value::String(text) => *text = self.spelled(text, is_pair),

@@ -23,7 +23,7 @@ pub(crate) fn best_answers(plain: &Codec) -> Option<Reading> {
     let tokens = Tokens::new(vocab)?;
     let mut best: Option<(Reading, bool)> = None;
     for name in Format::names() {
-        let Some(format) = Format::answers_of(name, text, &tokens) else { continue };
+        let Some(format) = Format::for_answers(name, text, &tokens) else { continue };
         let Some(codec) = reading_codec(plain, &format) else { continue };
         let Ok(codec) = codec.reading_answers(None) else { continue };
         for texts in [Texts::Exact, Texts::Near] {
@@ -68,8 +68,8 @@ pub(crate) struct WithCalls {
     pub(crate) read: usize,
 }
 
-/// A derived format that reads no calls, with the calls of the built-in format of which it reads most; none if it reads
-/// none with them, or misreads a text. Whole conversations come first, answers alone after them.
+/// A derived format that reads no calls, with the calls of a built-in format: the one with which it reads most. None if
+/// no calls are read so, or a text is misread. Only if no whole format reads calls, the part for answers is tried.
 pub(crate) fn best_calls(plain: &Codec, derived: &Format) -> Option<WithCalls> {
     let codec_of = |format: &Format, part| {
         let codec = plain.read_by(format).ok()?;
