@@ -63,7 +63,9 @@ impl Places {
             let roles = roles_of(&Owned::of_json(messages)).unwrap_or_default();
             for (has_tools, thinks) in [(true, true), (false, false), (true, false)] {
                 let tools = has_tools.then(|| Owned::of_json(TOOLS));
-                let values = Values { messages: Owned::of_json(messages), tools };
+                let mut messages = Owned::of_json(messages);
+                writer.with_arguments(&mut messages);
+                let values = Values { messages, tools };
                 let mut options = EncodeOptions::default();
                 if thinks {
                     options.template.variables = thinking.to_vec();
