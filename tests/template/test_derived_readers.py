@@ -52,12 +52,10 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 
-NAMED = {"examples_tool_chat_template_qwen3coder.jinja", "trl_nemotron_3_ultra.jinja"}
-"""The templates that a built-in format reads. Tags within their calls and tools are text in the
-models' vocabularies, and so to the format."""
 INNER = re.compile(
     "</?(default|description|enum|function|name|parameters?|properties|required|return|type)>"
 )
+"""Tags within calls and declarations of tools: text in the vocabularies of the models that have such tags."""
 
 
 def spellings_of(source: str) -> tuple[str, ...]:
@@ -68,7 +66,8 @@ def spellings_of(source: str) -> tuple[str, ...]:
         with contextlib.suppress(Exception):
             found.update(SPELLED.findall(oracle.render(template, SCENARIOS[name])))
     closed = {word for word in found if re.fullmatch(r"</[a-z_]+>", word)}
-    return tuple(sorted(found - {word for word in closed if f"<{word[2:]}" not in found}))
+    lone = {word for word in closed if f"<{word[2:]}" not in found}
+    return tuple(sorted(it for it in found - lone if not INNER.fullmatch(it)))
 
 
 @functools.cache
@@ -77,10 +76,7 @@ def codec_of(name: str) -> Codec | None:
     source = published.text_of(name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tokenizer.json")
-        spellings = spellings_of(source)
-        if name in NAMED:
-            spellings = tuple(one for one in spellings if not INNER.fullmatch(one))
-        published.tokenizer(spellings).save(str(path))
+        published.tokenizer(spellings_of(source)).save(str(path))
         try:
             return Codec(Template(source, **oracle.OWN), Vocab.load(path))
         except ChatCodecError:
@@ -92,7 +88,7 @@ def parts(codec: Codec) -> set[str] | None:
     told = next(line for line in codec.describe().splitlines() if line.startswith("completions"))
     if "read as text up to" in told:
         return None
-    if "read as format" in told:
+    if "read as format" in told or "format for answers" in told:
         return {"calls", "reasoning"} - set(codec.unread)
     if "derived from the template" not in told:
         calls = set() if codec.format.name in NO_CALLS else {"calls"}
@@ -191,11 +187,11 @@ def answered(codec: Codec, messages: list[dict[str, Any]], **options: Any) -> An
     begun, ids = prompt.ids.tolist(), whole.ids.tolist()
     marks = [at for at, control in enumerate(prompt.is_control) if control]
     head = begun[marks[-1] :] if marks else begun
-    for at in range(len(ids) - len(head), 0, -1):
-        if ids[at : at + len(head)] == head:
-            return begun, ids[at + len(head) :]
     pairs = zip(begun, ids, strict=False)
     same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    for at in range(len(ids) - len(head), same - len(head), -1):
+        if ids[at : at + len(head)] == head:
+            return begun, ids[at + len(head) :]
     return ids[:same], ids[same:]
 
 
@@ -234,7 +230,7 @@ def result_read_back(codec: Codec, seed: random.Random, count: int) -> tuple[int
             if any(text not in whole.text for text in (name, city["city"], "7035 x")):
                 continue
             written += 1
-            told = [it for it in codec.decode(whole.ids) if it["role"] in ("assistant", "tool")]
+            told = [it for it in codec.decode(whole.ids, tools=TOOLS) if it["role"] in ("assistant", "tool")]
             told = [it for it in told if it.get("content") or it.get("tool_calls")][-2:]
             roles = [it["role"] for it in told]
             is_read = roles == ["assistant", "tool"] and seen(told[0]) == seen(message)

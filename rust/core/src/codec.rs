@@ -11,8 +11,9 @@ use crate::conversation::{
 };
 use crate::encode::{self, EncodeOptions, Encoding, End, TemplateGiven, Trail};
 use crate::error::{Droppable, Error, MessagePart, Result};
-use crate::event::{Event, EventKind, TurnReason};
+use crate::event::{Event, EventKind, NoticeKind, TurnReason};
 use crate::format::{DeclaredTools, Format, Guarantee, KeptTools};
+use crate::gaps::Gaps;
 use crate::grammar::Grammar;
 use crate::markup::{MarkupReader, Policy};
 use crate::message::{Message, Node, OnArguments, Owned, Role};
@@ -55,6 +56,8 @@ struct Inner {
     prompts_read: PromptsRead,
     /// What reads whole conversations, if the format reads answers alone.
     turns: Option<Arc<Bound>>,
+    /// What reads whole conversations by what the template writes between messages.
+    gaps: Option<Arc<Gaps>>,
     /// The state of a stream without a prompt.
     prompted: OnceLock<State>,
     /// The most recent constraints.
@@ -117,6 +120,7 @@ impl Inner {
             writer,
             prompts_read: PromptsRead::Whole,
             turns: None,
+            gaps: None,
             prompted: OnceLock::new(),
             constraints: constrain::Cache::default(),
             tools: KeptTools::default(),
@@ -192,6 +196,7 @@ impl Codec {
         let inner = Inner {
             prompts_read: old.prompts_read,
             turns: old.turns.clone(),
+            gaps: old.gaps.clone(),
             response: old.response.clone(),
             more_stops,
             ..Inner::new(old.bound.clone(), writer)
@@ -209,6 +214,7 @@ impl Codec {
         let inner = Inner {
             prompts_read: old.prompts_read,
             turns: old.turns.clone(),
+            gaps: old.gaps.clone(),
             response: Some(Arc::new(response)),
             more_stops: old.more_stops.clone(),
             ..Inner::new(old.bound.clone(), old.writer.clone())
@@ -230,6 +236,20 @@ impl Codec {
     pub(crate) fn reading_answers(self, turns: Option<&Format>) -> Result<Self> {
         let turns = turns.map(|format| Bound::new(format, self.vocab())).transpose()?;
         Ok(self.with_prompts(PromptsRead::Answer, turns.map(Arc::new)))
+    }
+
+    /// The same codec, which reads whole conversations by what its template writes between messages.
+    pub(crate) fn with_gaps(&self, gaps: Arc<Gaps>) -> Self {
+        let old = &self.inner;
+        let inner = Inner {
+            prompts_read: old.prompts_read,
+            turns: old.turns.clone(),
+            gaps: Some(gaps),
+            response: old.response.clone(),
+            more_stops: old.more_stops.clone(),
+            ..Inner::new(old.bound.clone(), old.writer.clone())
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     fn with_prompts(self, prompts_read: PromptsRead, turns: Option<Arc<Bound>>) -> Self {
@@ -298,7 +318,22 @@ impl Codec {
     }
 
     /// Whether the codec reads whole conversations.
-    pub(crate) fn reads_turns(&self) -> bool {
+    pub fn reads_conversations(&self) -> bool {
+        self.reads_by_gaps() || self.streams_conversations()
+    }
+
+    /// Whether the codec reads whole conversations by what its template writes between messages.
+    pub fn reads_by_gaps(&self) -> bool {
+        self.inner.gaps.is_some()
+    }
+
+    /// Whether the codec reads results of calls by what its template writes between messages.
+    pub fn reads_results_by_gaps(&self) -> bool {
+        self.inner.gaps.as_ref().is_some_and(|gaps| gaps.reads_results())
+    }
+
+    /// Whether a format reads whole conversations, as a stream.
+    pub(crate) fn streams_conversations(&self) -> bool {
         self.inner.prompts_read == PromptsRead::Whole || self.inner.turns.is_some()
     }
 
@@ -764,7 +799,7 @@ impl Codec {
             let read = self.fitted(conversation, options)?;
             return Ok(self.canonical_with(read.messages, read.tools.as_ref(), options));
         }
-        if !self.reads_turns() {
+        if !self.reads_conversations() {
             let problem = "have no canonical form here: no format of this codec reads what the template writes; \
                            expected `reader=`, a format";
             return Err(Error::message("messages", problem));
@@ -799,6 +834,14 @@ impl Codec {
 
     /// [`Codec::decode`] with a new stream that the caller configured.
     pub fn decode_ids(&self, mut stream: Stream, ids: &[TokenId]) -> Vec<Message> {
+        let read = |gaps: &Arc<Gaps>| {
+            let answer = |prompt: &[_], ids: &[_], own| self.read_answer(&stream, prompt, ids, own);
+            gaps.read(ids, self.vocab(), &answer)
+        };
+        if let Some(mut messages) = self.inner.gaps.as_ref().and_then(read) {
+            conversation::link(&mut messages, self.format());
+            return messages;
+        }
         let mut events = Vec::new();
         let Cut { ids: count, text } = self.before_prompt(ids);
         let ids = &ids[..count];
@@ -823,10 +866,32 @@ impl Codec {
         messages
     }
 
+    /// Reads an answer as a stream that the caller configured does; none if not all of its own ids are read.
+    fn read_answer(
+        &self,
+        configured: &Stream,
+        prompt: &[TokenId],
+        ids: &[TokenId],
+        own: usize,
+    ) -> Option<Message> {
+        let mut stream = self.stream(Some(prompt)).configured_as(configured);
+        let mut events = Vec::new();
+        push_stretches(&mut stream, ids, &mut events);
+        let is_stray = |event: &Event| {
+            matches!(event.kind, EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. })
+                && (event.tokens.end as usize) <= own
+        };
+        if events.iter().any(is_stray) {
+            return None;
+        }
+        let (message, _, rest) = Self::first_message(stream, events, ids.len());
+        (rest >= own).then_some(message)
+    }
+
     /// The messages before the prompt that the codec's template may have written.
     fn before_prompt(&self, ids: &[TokenId]) -> Cut {
         let whole = Cut { ids: ids.len(), text: String::new() };
-        if self.inner.writer.is_none() || !self.reads_turns() {
+        if self.inner.writer.is_none() || !self.streams_conversations() {
             return whole;
         }
         let encode = |messages, options: &_| self.encode(messages, None, options).ok();
@@ -877,7 +942,18 @@ impl Codec {
         Self::parsed(stream, events, text.chars().count())
     }
 
-    fn parsed(mut stream: Stream, mut events: Vec<Event>, length: usize) -> Parsed {
+    fn parsed(stream: Stream, events: Vec<Event>, length: usize) -> Parsed {
+        let (mut message, finish, rest) = Self::first_message(stream, events, length);
+        message.number_calls();
+        Parsed { message, finish, rest }
+    }
+
+    /// The message of a stream, why it ended, and the position of the first input after it.
+    fn first_message(
+        mut stream: Stream,
+        mut events: Vec<Event>,
+        length: usize,
+    ) -> (Message, TurnReason, usize) {
         stream.finish(TurnReason::Stop, &mut events);
         let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd { .. });
         let end = events.iter().position(is_end).unwrap_or(events.len());
@@ -889,9 +965,7 @@ impl Codec {
         };
         events.truncate(end + 1);
         let message = collect(&events).into_iter().next();
-        let mut message = message.unwrap_or_else(|| Message::new(Role::Assistant, ""));
-        message.number_calls();
-        Parsed { message, finish, rest }
+        (message.unwrap_or_else(|| Message::new(Role::Assistant, "")), finish, rest)
     }
 }
 

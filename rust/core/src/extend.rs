@@ -99,7 +99,7 @@ impl Codec {
             ));
         }
         let is_ids = prompt.trail().given.is_none();
-        if self.writer().is_some() && is_ids && !self.reads_turns() {
+        if self.writer().is_some() && is_ids && !self.streams_conversations() {
             let problem = "is ids, which no format of this codec reads; expected an `Encoding`";
             return Err(Error::message("prompt", problem));
         }

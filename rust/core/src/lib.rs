@@ -57,6 +57,7 @@ mod encode;
 
 mod bound;
 mod canonical;
+mod gaps;
 mod templated;
 
 mod constrain;

@@ -43,7 +43,7 @@ pub enum Reader {
     Recognised(Recognised),
     /// A format that was derived from the template: texts of messages, and these parts.
     Derived(DerivedParts),
-    /// The part of a built-in format that reads answers.
+    /// A format that reads answers alone.
     Answers(Answers),
     /// Text up to the id that stops the model.
     Text,
@@ -51,10 +51,11 @@ pub enum Reader {
     Named,
 }
 
-/// A built-in format whose part for answers reads completions, and a derived format that reads whole conversations.
+/// The part of a built-in format that reads answers, or a format derived for them; and a derived format that reads whole
+/// conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
-    /// Name of the built-in format.
+    /// Name of the built-in format; `template` for a derived one.
     pub format: String,
     /// The format file that was derived from the template; none where nobody reads whole conversations.
     pub turns: Option<String>,
@@ -73,15 +74,18 @@ impl Codec {
         reader: &Reader,
     ) -> Result<Self> {
         let codec = Self::with_template(template, own, format, vocab)?;
-        match reader {
-            Reader::Text => Ok(codec.without_prompts()),
+        let codec = match reader {
+            Reader::Text => codec.without_prompts(),
             Reader::Answers(Answers { turns, .. }) => {
                 let turns =
                     turns.as_deref().map(|text| Format::parse("template", text)).transpose()?;
-                codec.reading_answers(turns.as_ref())
+                codec.reading_answers(turns.as_ref())?
             }
-            _ => Ok(codec),
-        }
+            _ => codec,
+        };
+        let gaps = budget::within(|| derive::gaps(&codec));
+        let by_gaps = gaps.map(|gaps| codec.with_gaps(gaps));
+        Ok(by_gaps.filter(|by_gaps| recognise::reads_more(by_gaps, &codec)).unwrap_or(codec))
     }
 
     /// Binds a template to a vocabulary; completions are read by the format that fits it.
@@ -120,8 +124,7 @@ fn found(
         _ => error,
     })?;
     let plain = Codec::with_template(template, own, &format, vocab)?.without_prompts();
-    // A format is derived from renderings without tools.
-    let is_enough = *writer.needs() == Needs::Nothing;
+    let is_enough = matches!(writer.needs(), Needs::Nothing | Needs::Tools);
     // What a built-in format reads was tried on more than what a template writes.
     let mut others = Vec::new();
     for reading in known.readers(&plain) {
@@ -137,33 +140,17 @@ fn found(
     });
     let likely = if reads_parts { None } else { recognise::likely(others, vocab) };
     if !reads_all {
-        let read = |(format, parts): &(Format, DerivedParts)| {
-            Some((recognise::answers_read(&plain.read_by(format).ok()?)?, parts.reasoning))
-        };
         let known = match &likely {
             Some(reading) => Some((reading.read, reading.format.has_reasoning())),
-            None => derived.as_ref().and_then(read),
+            None => derived.as_ref().and_then(|(format, parts)| {
+                Some((recognise::answers_read(&plain.read_by(format).ok()?)?, parts.reasoning))
+            }),
         };
-        let known = known.unwrap_or_default();
-        let called = derived.as_ref().filter(|(_, parts)| !parts.calls);
-        let called = called.and_then(|(format, parts)| {
-            let called = recognise::best_calls(&plain, format)?;
-            let read = (called.read, parts.reasoning);
-            (read > known).then_some((called, *parts, read))
-        });
-        let known = called.as_ref().map_or(known, |(_, _, read)| *read);
-        let turns = || derived.as_ref().map(|(format, _)| format.text().to_owned());
-        if let Some(answers) = recognise::best_answers(&plain)
-            && (answers.read, answers.format.has_reasoning()) > known
-        {
-            let found = Answers { format: answers.found.format, turns: turns() };
-            return Ok((answers.format, Reader::Answers(found)));
-        }
-        if let Some((WithCalls { format, name, part, .. }, parts, _)) = called {
-            let reader = match part {
-                Part::Whole => Reader::Derived(DerivedParts { calls: true, ..parts }),
-                Part::Answers => Reader::Answers(Answers { format: name.into(), turns: turns() }),
-            };
+        let turns = derived.as_ref().map(|(format, _)| format.text());
+        let more = readers_of_answers(&plain, derived.as_ref(), turns);
+        let best = more.into_iter().filter(|(read, ..)| *read > known.unwrap_or_default());
+        // Of those that read as many, the first.
+        if let Some((_, format, reader)) = best.rev().max_by_key(|(read, ..)| *read) {
             return Ok((format, reader));
         }
     }
@@ -172,6 +159,43 @@ fn found(
     }
     let Some((format, parts)) = derived else { return Ok((format, Reader::Text)) };
     Ok((format, Reader::Derived(parts)))
+}
+
+/// How many answers with calls or reasoning a reader reads, and whether it reads reasoning.
+type Read = (usize, bool);
+
+/// What reads calls and reasoning where the derived format does not: a built-in format's part for answers, the derived
+/// format with the calls of a built-in one, a derived format that reads answers alone.
+fn readers_of_answers(
+    plain: &Codec,
+    derived: Option<&(Format, DerivedParts)>,
+    turns: Option<&str>,
+) -> Vec<(Read, Format, Reader)> {
+    let answers =
+        |format: String| Reader::Answers(Answers { format, turns: turns.map(str::to_owned) });
+    let mut found = Vec::new();
+    if let Some(best) = recognise::best_answers(plain) {
+        let read = (best.read, best.format.has_reasoning());
+        found.push((read, best.format, answers(best.found.format)));
+    }
+    let without_calls = derived.filter(|(_, parts)| !parts.calls);
+    if let Some((called, parts)) = without_calls
+        .and_then(|(format, parts)| Some((recognise::best_calls(plain, format)?, *parts)))
+    {
+        let WithCalls { format, name, part, read } = called;
+        let reader = match part {
+            Part::Whole => Reader::Derived(DerivedParts { calls: true, ..parts }),
+            Part::Answers => answers(name.into()),
+        };
+        found.push(((read, parts.reasoning), format, reader));
+    }
+    if let Some((format, parts)) = derive::answers(plain) {
+        let codec = plain.read_by(&format).and_then(|codec| codec.reading_answers(None)).ok();
+        let read = codec.and_then(|codec| recognise::answers_read(&codec));
+        let reader = answers(format.name().to_owned());
+        found.push(((read.unwrap_or_default(), parts.reasoning), format, reader));
+    }
+    found
 }
 
 /// Checks that a template writes a question, after a system message at least. A template that needs more than

@@ -22,7 +22,7 @@ use crate::format::{Format, Guarantee};
 use crate::template::{RenderOptions, RenderedTemplate, Template, budget};
 pub(crate) use answers::{WithCalls, answers_read, best_answers, best_calls};
 use chatcodec_vocab::Vocab;
-pub(crate) use readings::likely;
+pub(crate) use readings::{likely, reads_more};
 
 /// One conversation that both are given.
 #[derive(Deserialize)]

@@ -468,6 +468,15 @@ impl Stream {
         self
     }
 
+    /// Sets the types of arguments and the meaning of calls in reasoning as another stream has them.
+    #[must_use]
+    pub(crate) fn configured_as(mut self, other: &Self) -> Self {
+        if let Some(types) = other.state.machine.types() {
+            self = self.typed(types);
+        }
+        self.calling_in_reasoning(other.state.machine.settings.in_reasoning)
+    }
+
     /// Sets how many steps the stream takes; it reads nothing after them. For formats that no proof stands behind.
     #[must_use]
     pub(crate) fn with_fuel(mut self, steps: u32) -> Self {

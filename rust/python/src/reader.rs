@@ -1,7 +1,7 @@
 //! What reads the completions of a codec: given by the caller, described, and kept in pickles.
 
 use chatcodec::{
-    Answers, DerivedParts, Format as CoreFormat, Reader, Recognised,
+    Answers, Codec as CoreCodec, DerivedParts, Format as CoreFormat, Reader, Recognised,
     ResponseTemplate as CoreResponse,
 };
 use pyo3::exceptions::PyValueError;
@@ -63,15 +63,15 @@ pub(crate) fn described_writer(
     }
 }
 
-/// The line that says who reads completions; none where a response template does. `unread` is what the template
-/// writes and nobody reads.
+/// The line that says who reads completions; none where a response template does.
 pub(crate) fn described_reader(
     reader: &Reader,
     format: &str,
     has_template: bool,
-    unread: &[&str],
+    codec: &CoreCodec,
 ) -> String {
-    match reader {
+    let conversations = "whole conversations by what the template writes between messages";
+    let line = match reader {
         Reader::Named if has_template => {
             format!("completions are read by format `{format}`, which the caller named")
         }
@@ -89,25 +89,35 @@ pub(crate) fn described_reader(
             format!("completions are read by format `{format}`")
         }
         Reader::Answers(Answers { format, turns }) => {
-            let line = format!("completions are read as format `{format}` reads answers");
+            let line = if format == "template" {
+                "completions are read by a format for answers that was derived from the template"
+                    .into()
+            } else {
+                format!("completions are read as format `{format}` reads answers")
+            };
             match turns {
+                _ if codec.reads_by_gaps() => line,
                 Some(_) => format!(
                     "{line}, conversations by a format that was derived from the template: the texts of messages"
                 ),
                 None => format!("{line}; nobody reads conversations"),
             }
         }
-        Reader::Derived(parts) => described_parts(*parts),
+        Reader::Derived(parts) => {
+            let results = parts.results || codec.reads_results_by_gaps();
+            described_parts(DerivedParts { results, ..*parts })
+        }
         Reader::Text => {
             let line = "completions are read as text up to the id that stops the model";
-            match unread {
+            match codec.unread().as_slice() {
                 [] => line.into(),
                 unread => {
                     format!("{line}; the template writes what nobody reads: {}", unread.join(", "))
                 }
             }
         }
-    }
+    };
+    if codec.reads_by_gaps() { format!("{line}; {conversations}") } else { line }
 }
 
 /// The line about a derived format.
@@ -122,9 +132,10 @@ fn described_parts(parts: DerivedParts) -> String {
         named.collect::<Vec<_>>().join(", ")
     };
     let (read, unread) = (named(true), named(false));
+    let is_all = parts.is_all || unread.is_empty();
     let line = "completions are read by a format that was derived from the template: \
                 the texts of messages";
-    match (read.is_empty(), parts.is_all) {
+    match (read.is_empty(), is_all) {
         (true, _) => format!("{line}; calls and reasoning are text"),
         (false, true) => format!("{line}, {read}"),
         (false, false) => {

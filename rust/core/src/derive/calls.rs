@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::draft::{Calls, Draft, Results};
 use super::probe::{
-    ANSWER, Given, KEYS, NAME, Probes, QUESTION, RESULTS, SECOND, VALUES, assistant, calling,
+    ANSWER, Given, KEYS, NAME, OR, Probes, QUESTION, RESULTS, SECOND, VALUES, assistant, calling,
     common_end, common_start, is_mark, result, user, with_fields,
 };
 use super::proof;
@@ -62,7 +62,9 @@ fn find_given(probes: &Probes, base: &Draft, given: Given) -> Option<Found> {
     };
     let mut candidates = Vec::new();
     if let Some(one) = written("", 1) {
-        let (two, beside) = (written("", 2), written(ANSWER, 1));
+        let two = written("", 2);
+        let called =
+            Called { given, beside: written(ANSWER, 1), is_ended: is_ended(probes, base, given) };
         for body in bodies(&one, 0, given) {
             let pairs: Vec<Option<&str>> = match &body.pairs[..] {
                 [] => vec![None],
@@ -70,12 +72,32 @@ fn find_given(probes: &Probes, base: &Draft, given: Given) -> Option<Found> {
             };
             for pair in pairs {
                 for around in arounds(&one, two.as_deref(), &body, base, given) {
-                    around.drafts(base, &body, pair, beside.as_deref(), given, &mut candidates);
+                    around.drafts(base, &body, pair, &called, &mut candidates);
                 }
             }
         }
     }
     Some(Found { given, candidates })
+}
+
+/// What is known of a calling message as a whole.
+struct Called {
+    given: Given,
+    /// The message with content, if the template writes it.
+    beside: Option<String>,
+    /// Whether the end of an answer stands before a result.
+    is_ended: bool,
+}
+
+/// Whether the first token of an answer's end stands between a call and its result.
+fn is_ended(probes: &Probes, base: &Draft, given: Given) -> bool {
+    let end = base.end.chars().find(|character| is_mark(*character));
+    let written = answer(probes, &[user(QUESTION), calling("", 1, given), result(0, given)], given);
+    let between = written.as_deref().and_then(|text| {
+        let (before, _) = text.split_once(RESULTS[0])?;
+        before.rsplit_once(VALUES[0][1]).map(|(_, between)| between)
+    });
+    end.zip(between).is_some_and(|(end, between)| between.contains(end))
 }
 
 /// The ways in which the text of a call may be read.
@@ -92,6 +114,17 @@ fn bodies(text: &str, index: usize, given: Given) -> Vec<Body> {
             |value: &Value| value.get(KEYS[0]).and_then(Value::as_str) == Some(values[0]);
         let is_id =
             |value: &Value| value.as_str().is_some_and(|text| with_fields(text, given) == "{id}");
+        let is_by_name = object.len() == 1 && object.get(NAME).is_some_and(is_arguments);
+        if is_by_name {
+            bodies.push(Body {
+                range: at..at + length,
+                pattern: "{call}".into(),
+                object: vec![("arguments", "{name}".into())],
+                pairs: Vec::new(),
+                quote: None,
+            });
+            break;
+        }
         if object.values().any(is_name) && object.values().any(is_arguments) {
             let members: Option<Vec<(&'static str, String)>> = object
                 .iter()
@@ -247,6 +280,8 @@ fn json_at(text: &str) -> Option<(Value, usize)> {
 /// What stands around the bodies of calls.
 #[derive(Debug, Clone)]
 struct Around {
+    /// Before the calls, of an answer without content.
+    head: String,
     open: String,
     item_head: String,
     item_tail: String,
@@ -274,6 +309,9 @@ fn arounds(one: &str, two: Option<&str>, body: &Body, base: &Draft, given: Given
     let mut ends: Vec<usize> = Vec::new();
     if rest.ends_with(base.end.as_str()) {
         ends.push(rest.len() - base.end.len());
+    }
+    if let Some(at) = rest.rfind(base.end.as_str()) {
+        ends.push(at);
     }
     if let Some(at) = rest.rfind(is_mark) {
         ends.push(at);
@@ -321,8 +359,15 @@ fn arounds(one: &str, two: Option<&str>, body: &Body, base: &Draft, given: Given
             close.insert_str(0, &item_tail[space..]);
             between.insert_str(0, &item_tail[space..]);
             item_tail.truncate(space);
-            let around =
-                Around { open, item_head, item_tail, between, close, end: rest[*end..].to_owned() };
+            let around = Around {
+                head: before[..head].to_owned(),
+                open,
+                item_head,
+                item_tail,
+                between,
+                close,
+                end: rest[*end..].to_owned(),
+            };
             // Of two tokens that close a call, the second one stands around calls.
             let mut marks =
                 around.item_tail.char_indices().filter(|(_, character)| is_mark(*character));
@@ -351,10 +396,10 @@ impl Around {
         base: &Draft,
         body: &Body,
         pair: Option<&str>,
-        beside: Option<&str>,
-        given: Given,
+        called: &Called,
         drafts: &mut Vec<Draft>,
     ) {
+        let (given, beside) = (called.given, called.beside.as_deref());
         let head = with_fields(&self.item_head, given);
         let tail = with_fields(&self.item_tail, given);
         let free = if self.end.starts_with(is_mark) || self.end.is_empty() { "{~}" } else { "" };
@@ -370,10 +415,16 @@ impl Around {
                 let (open, close) = (self.open.as_str(), self.close.as_str());
                 let own = self.end.as_str();
                 let usual = base.end.as_str();
+                let either = either_end(usual, own).filter(|_| !called.is_ended);
+                let either = either.as_deref().unwrap_or(own);
                 for (open, close, end) in [
+                    (open, close, either),
+                    (open.trim_start(), close, either),
                     (open, close, own),
                     (open.trim_start(), close, own),
                     (open.trim(), close.trim(), own),
+                    // A template may write no end after the last answer.
+                    (open.trim_start(), close, usual),
                     (open.trim_start(), "", usual),
                 ] {
                     let (open, close) = (open.to_owned(), close.to_owned());
@@ -399,19 +450,61 @@ impl Around {
                             },
                             end: end.to_owned(),
                             is_own_row,
+                            row: None,
+                            texts: Vec::new(),
                         };
-                        let draft = Draft { calls: Some(calls), ..base.clone() };
-                        if !drafts
-                            .iter()
-                            .any(|known: &Draft| format!("{known:?}") == format!("{draft:?}"))
-                        {
-                            drafts.push(draft);
+                        let mut own = self.own_row(&calls, base, beside);
+                        if own.is_empty() || self.head == base.head {
+                            own.insert(0, calls);
+                        }
+                        own.extend(
+                            own.iter().filter_map(Calls::marked_by_text).collect::<Vec<_>>(),
+                        );
+                        for calls in own {
+                            let is_either = calls.end.contains(OR);
+                            let end = if is_either { calls.end.clone() } else { base.end.clone() };
+                            let draft = Draft { end, calls: Some(calls), ..base.clone() };
+                            if !drafts
+                                .iter()
+                                .any(|known: &Draft| format!("{known:?}") == format!("{draft:?}"))
+                            {
+                                drafts.push(draft);
+                            }
                         }
                     }
                 }
             }
         }
     }
+}
+
+impl Around {
+    /// The same calls in a row of their own, if their head is not the head of answers: with content before the calls, if
+    /// the template writes it in between, or without.
+    fn own_row(&self, calls: &Calls, base: &Draft, beside: Option<&str>) -> Vec<Calls> {
+        let mut own = Vec::new();
+        let before = format!("{}{}", self.head, self.open);
+        if let Some((head, rest)) = beside.and_then(|text| text.split_once(ANSWER))
+            && head.len() > self.head.len()
+            && let Some(open) = before.strip_prefix(head)
+            && rest.starts_with(open)
+        {
+            let open = open.to_owned();
+            own.push(Calls { open, row: Some((head.to_owned(), true)), ..calls.clone() });
+        }
+        if self.head != base.head {
+            own.push(Calls { row: Some((self.head.clone(), false)), ..calls.clone() });
+        }
+        own
+    }
+}
+
+/// The end of an answer, with the token that ends calls as another way: `<|eot_id|>` or `<|eom_id|>`, for example.
+fn either_end(usual: &str, own: &str) -> Option<String> {
+    let mark = own.chars().next().filter(|mark| is_mark(*mark))?;
+    let is_alone = own[mark.len_utf8()..].trim().is_empty();
+    let known = usual.chars().find(|mark| is_mark(*mark)).filter(|known| *known != mark)?;
+    is_alone.then(|| usual.replacen(known, &format!("{known}{OR}{mark}"), 1))
 }
 
 /// Whether calls begin with text, so that they have a row of their own.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::probe::{Probes, is_mark};
+use super::probe::{Probes, common_start, is_mark};
 use crate::codec::Codec;
 use crate::format::Format;
 use crate::template::budget;
@@ -40,6 +40,33 @@ pub(super) struct Calls {
     pub(super) end: String,
     /// Whether calls have a row of their own.
     pub(super) is_own_row: bool,
+    /// The head of that row, if the head of answers differs, and whether content may stand after it.
+    pub(super) row: Option<(String, bool)>,
+    /// Markers of calls that are text: `{T0}` and so on.
+    pub(super) texts: Vec<String>,
+}
+
+impl Calls {
+    /// Calls that begin with text, with markers for that text and for the text at their end.
+    pub(super) fn marked_by_text(&self) -> Option<Self> {
+        let (head, rest) = self.item.split_at(self.item.find('{')?);
+        let is_text =
+            |text: &str| !text.is_empty() && !text.contains(is_mark) && text.trim() == text;
+        if !is_text(head) || !self.open.is_empty() {
+            return None;
+        }
+        let (body, tail) = rest.split_at(rest.rfind('}')? + 1);
+        let mut texts = vec![head.to_owned()];
+        let mut item = format!("{{T0}}{body}");
+        match tail {
+            tail if is_text(tail) => {
+                item += "{T1}";
+                texts.push(tail.to_owned());
+            }
+            tail => item += tail,
+        }
+        Some(Self { item, texts, is_own_row: false, ..self.clone() })
+    }
 }
 
 /// How results are written.
@@ -93,6 +120,19 @@ impl Draft {
         let mut rows = Vec::new();
         for head in heads {
             match &self.calls {
+                Some(calls @ Calls { row: Some((own, has_content)), end, .. }) => {
+                    rows.push(format!("{head}{{content}}{}", self.end));
+                    // Calls that begin with a control token may stand after content.
+                    let is_beside = !calls.is_own_row && self.reasoning.is_none();
+                    let has_content = *has_content || is_beside;
+                    let own_calls =
+                        if has_content { "{content}{?calls:{calls}?}" } else { "{calls}" };
+                    let shared = common_start(own, &self.head);
+                    // Of a row with reasoning, what stands before the content alone goes.
+                    if let Some(head) = head.strip_suffix(&self.head[shared..]) {
+                        rows.push(format!("{head}{}{own_calls}{end}", &own[shared..]));
+                    }
+                }
                 Some(calls) if calls.is_own_row => {
                     rows.push(format!("{head}{{content}}{}", self.end));
                     rows.push(format!("{head}{{calls}}{}", calls.end));
@@ -222,6 +262,11 @@ impl Draft {
                 let _ = writeln!(rows, "id = {}", string(id));
             }
         }
+        let texts = self.calls.iter().flat_map(|calls| &calls.texts).enumerate();
+        for (index, text) in texts {
+            let table = if index == 0 { "\n[text]\n" } else { "" };
+            let _ = writeln!(rows, "{table}T{index} = {}", string(text));
+        }
         // Control tokens that a pattern names.
         let mut control = String::from("\n[control]\n");
         for at in 0_u32.. {
@@ -249,6 +294,7 @@ impl Draft {
         let file = self.file(probes);
         budget::spend(file.len() * LOADED_AS_BYTES);
         let format = Format::parse("template", &file).ok()?;
-        Codec::new(&format, probes.codec.vocab()).ok()
+        let codec = Codec::new(&format, probes.codec.vocab()).ok()?;
+        if probes.answers_only { codec.reading_answers(None).ok() } else { Some(codec) }
     }
 }

@@ -6,6 +6,7 @@
 
 mod calls;
 mod draft;
+mod gaps;
 mod probe;
 mod proof;
 mod rows;
@@ -14,6 +15,7 @@ mod thought;
 use crate::codec::Codec;
 use crate::format::Format;
 use draft::Draft;
+pub(crate) use gaps::gaps;
 use probe::{ANSWER, Given, LATER, Probes, QUESTION, SECOND, assistant, user};
 use serde_json::Value;
 
@@ -46,21 +48,31 @@ impl DerivedParts {
 /// Derives a format from the template of a codec.
 pub(crate) fn derive(plain: &Codec) -> Option<(Format, DerivedParts)> {
     let probes = Probes::new(plain);
-    let drafts = rows::candidates(&probes)?;
+    best(&rows::candidates(&probes)?, &probes)
+}
+
+/// Derives a format that reads answers alone.
+pub(crate) fn answers(plain: &Codec) -> Option<(Format, DerivedParts)> {
+    let probes = Probes::of_answers(plain);
+    best(&rows::of_answers(&probes)?, &probes)
+}
+
+/// The draft that reads most, as a format.
+fn best(drafts: &[Draft], probes: &Probes) -> Option<(Format, DerivedParts)> {
     let mut left = MOST;
     let mut best: Option<(Draft, DerivedParts)> = None;
     let mut begun: Vec<&Draft> = Vec::new();
     let mut bases = 0;
-    for draft in &drafts {
+    for draft in drafts {
         if left == 0 || bases == BASES || best.as_ref().is_some_and(|(_, parts)| parts.is_all) {
             break;
         }
         left -= 1;
-        let Some(codec) = draft.load(&probes) else { continue };
-        if reads_plain(&codec, &probes) {
+        let Some(codec) = draft.load(probes) else { continue };
+        if reads_plain(&codec, probes) {
             bases += 1;
-            keep_better(&mut best, with_parts(draft, &probes));
-        } else if begun.len() < BASES && is_begun(&codec, &probes) {
+            keep_better(&mut best, with_parts(draft, probes));
+        } else if begun.len() < BASES && is_begun(&codec, probes) {
             begun.push(draft);
         }
     }
@@ -69,13 +81,13 @@ pub(crate) fn derive(plain: &Codec) -> Option<(Format, DerivedParts)> {
         if best.is_some() {
             break;
         }
-        let (draft, parts) = with_parts(draft, &probes);
-        if is_plain(&draft, &probes) {
+        let (draft, parts) = with_parts(draft, probes);
+        if is_plain(&draft, probes) {
             keep_better(&mut best, (draft, parts));
         }
     }
     let (draft, parts) = best?;
-    Some((Format::parse("template", &draft.file(&probes)).ok()?, parts))
+    Some((Format::parse("template", &draft.file(probes)).ok()?, parts))
 }
 
 fn keep_better(best: &mut Option<(Draft, DerivedParts)>, found: (Draft, DerivedParts)) {
@@ -140,7 +152,8 @@ fn with_parts(base: &Draft, probes: &Probes) -> (Draft, DerivedParts) {
         draft = found;
         parts.calls = true;
         parts.is_all = parts.reasoning || thought::find(probes, &draft).is_none();
-        if let Some(results) = calls::results(probes, &draft, calls.given) {
+        let results = calls::results(probes, &draft, calls.given);
+        if let Some(results) = results.filter(|_| !probes.answers_only) {
             let found = results.into_iter().take_while(|_| spend(left)).find(|draft| {
                 draft.load(probes).is_some_and(|codec| {
                     reads(&codec) && calls::reads_results(&codec, probes, calls.given)

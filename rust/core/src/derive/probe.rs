@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use crate::codec::Codec;
 use crate::conversation::{OnUnsupported, ReadOptions};
 use crate::encode::{EncodeOptions, Encoding};
+use crate::gaps::{self, Unit};
+use crate::templated::Needs;
 use chatcodec_vocab::TokenId;
 
 /// Texts of letters alone, which no template changes.
@@ -24,6 +26,9 @@ pub(super) const VALUES: [[&str; 2]; 2] = [["Vaqz", "Vbqz"], ["Waqz", "Wbqz"]];
 
 /// The first of the private characters that stand for control tokens.
 const FIRST_MARK: u32 = 0xF_0000;
+
+/// Between the marks of two tokens: one of them.
+pub(super) const OR: char = '\u{F_FFFE}';
 
 /// Whether a character stands for a control token.
 pub(super) fn is_mark(character: char) -> bool {
@@ -59,7 +64,7 @@ pub(super) fn thinking(text: &str, key: &str, thought: &str) -> Value {
 }
 
 /// The id of a call.
-fn id(given: Given, index: usize) -> String {
+pub(super) fn id(given: Given, index: usize) -> String {
     if given.named_ids {
         format!("functions.{NAME}:{index}")
     } else {
@@ -85,7 +90,12 @@ pub(super) fn calling(text: &str, count: usize, given: Given) -> Value {
 
 /// The result of a call.
 pub(super) fn result(index: usize, given: Given) -> Value {
-    json!({"role": "tool", "content": RESULTS[index], "name": NAME, "tool_call_id": id(given, index)})
+    result_of(RESULTS[index], index, given)
+}
+
+/// A text as the result of a call.
+pub(super) fn result_of(text: &str, index: usize, given: Given) -> Value {
+    json!({"role": "tool", "content": text, "name": NAME, "tool_call_id": id(given, index)})
 }
 
 fn tools() -> Value {
@@ -103,12 +113,26 @@ pub(super) fn with_fields(text: &str, given: Given) -> String {
 /// A template's codec, and the control tokens that it was seen to write.
 pub(super) struct Probes<'a> {
     pub(super) codec: &'a Codec,
+    /// Whether drafts read answers alone.
+    pub(super) answers_only: bool,
     control: RefCell<Vec<TokenId>>,
 }
 
 impl<'a> Probes<'a> {
     pub(super) fn new(codec: &'a Codec) -> Self {
-        Self { codec, control: RefCell::new(Vec::new()) }
+        Self { codec, answers_only: false, control: RefCell::new(Vec::new()) }
+    }
+
+    /// Probes of drafts that read answers alone.
+    pub(super) fn of_answers(codec: &'a Codec) -> Self {
+        Self { answers_only: true, ..Self::new(codec) }
+    }
+
+    /// A control token that was not seen.
+    pub(super) fn free_mark(&self) -> Option<char> {
+        let ids = self.codec.vocab().control().values();
+        let free = ids.copied().filter(|id| !self.control.borrow().contains(id)).min();
+        free.map(|id| self.mark(id))
     }
 
     /// Encodes a conversation; none if the template refuses it.
@@ -119,7 +143,8 @@ impl<'a> Probes<'a> {
         prompted: bool,
     ) -> Option<Encoding> {
         let messages = Value::Array(messages.to_vec());
-        let tools = given.tools.then(tools);
+        let needs_tools = self.codec.writer().is_some_and(|writer| *writer.needs() == Needs::Tools);
+        let tools = (given.tools || needs_tools).then(tools);
         let read =
             self.codec.read_conversation(&messages, tools.as_ref(), ReadOptions::default()).ok()?;
         let options = EncodeOptions {
@@ -132,21 +157,34 @@ impl<'a> Probes<'a> {
 
     /// The text of a conversation, with a mark for each control token.
     pub(super) fn text(&self, messages: &[Value], given: Given, prompted: bool) -> Option<String> {
+        let units = self.units(messages, given, prompted)?;
+        let mark =
+            |unit| gaps::id_of(unit).map_or_else(|| char::from_u32(unit), |id| Some(self.mark(id)));
+        units.into_iter().map(mark).collect()
+    }
+
+    /// The units of a conversation.
+    pub(super) fn units(
+        &self,
+        messages: &[Value],
+        given: Given,
+        prompted: bool,
+    ) -> Option<Vec<Unit>> {
         let encoding = self.encoded(messages, given, prompted)?;
         let (text, offsets, is_control) =
             (encoding.text(), encoding.offsets(), encoding.is_control());
-        let (mut marked, mut at) = (String::new(), 0);
+        let (mut units, mut at) = (Vec::with_capacity(text.len()), 0);
         for ((id, &(start, end)), is_control) in
             encoding.ids().iter().zip(offsets.iter()).zip(is_control.iter())
         {
             if *is_control == 1 {
-                marked.push_str(text.get(at..start)?);
-                marked.push(self.mark(*id));
+                units.extend(gaps::units_of(text.get(at..start)?));
+                units.push(gaps::token(*id));
                 at = end;
             }
         }
-        marked.push_str(text.get(at..)?);
-        Some(marked)
+        units.extend(gaps::units_of(text.get(at..)?));
+        Some(units)
     }
 
     /// The character of a control token.
@@ -187,7 +225,7 @@ impl<'a> Probes<'a> {
                 pattern.push(character);
             }
         }
-        pattern
+        pattern.replace(&format!("}}{OR}{{"), "|")
     }
 }
 

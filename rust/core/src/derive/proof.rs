@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::probe::{Given, Probes};
+use super::probe::{Given, Probes, common_start};
 use crate::codec::Codec;
+use crate::event::{Event, EventKind, NoticeKind};
 use crate::message::{CallBody, Message, Role};
 
 /// A message as both sides see it.
@@ -68,6 +69,9 @@ pub(super) fn reads_whole(
     given: Given,
 ) -> bool {
     let Some(encoding) = probes.encoded(messages, given, false) else { return false };
+    if probes.answers_only {
+        return true;
+    }
     let is_compared = |role: Role| role != Role::System && !(given.tools && role == Role::User);
     let mut read: Vec<Seen> = codec.decode(encoding.ids()).iter().map(Seen::of).collect();
     if read.last().is_some_and(|last| {
@@ -91,9 +95,26 @@ pub(super) fn reads_answer(
     let prompt = probes.encoded(before, given, true)?;
     let prompted = probes.text(before, given, true)?;
     let whole = probes.text(messages, given, false)?;
-    let completion = probes.ids(whole.strip_prefix(&prompted)?);
-    let parsed = codec.parse(&completion, Some(prompt.ids()));
-    Some(Seen::of(&parsed.message) == Seen::given(last, &whole))
+    let (prompt, completion) = if let Some(completion) = whole.strip_prefix(&prompted) {
+        (prompt.ids().to_vec(), completion)
+    } else if probes.answers_only {
+        // A prompt that goes on otherwise than this answer.
+        let (begun, completion) = whole.split_at(common_start(&whole, &prompted));
+        (probes.ids(begun), completion)
+    } else {
+        return None;
+    };
+    let completion = probes.ids(completion);
+    let mut events = Vec::new();
+    codec.stream(Some(&prompt)).push_all(&completion, &mut events);
+    let is_stray = |event: &Event| {
+        matches!(event.kind, EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. })
+    };
+    if probes.answers_only && events.iter().any(is_stray) {
+        return Some(false);
+    }
+    let message = codec.parse(&completion, Some(&prompt)).message;
+    Some(Seen::of(&message) == Seen::given(last, &whole))
 }
 
 /// Whether the text of an answer right after the prompt is read, as content or as reasoning.

@@ -98,6 +98,46 @@ pub(super) fn candidates(probes: &Probes) -> Option<Vec<Draft>> {
     Some(with_closed_turns(drafts))
 }
 
+/// Drafts that read answers alone: all before an answer is one question.
+pub(super) fn of_answers(probes: &Probes) -> Option<Vec<Draft>> {
+    let around = Around::of(probes)?;
+    let free = probes.free_mark()?;
+    let shared = common_start(&around.between, &around.prompted_end);
+    let opener = around.between[..shared].rfind(is_mark)?;
+    // What ends each answer, or else each but the last one.
+    let always = &around.after[..common_start(&around.after, &around.answered_end)];
+    let ends = if always.contains(is_mark) { always } else { closed(&around.after) };
+    let mut marks = ends.char_indices().filter(|(_, character)| is_mark(*character));
+    let (at, mark) = marks.next()?;
+    let end = &ends[..at + mark.len_utf8()];
+    let prompted = &around.prompted_end[opener..];
+    let draft = Draft {
+        is_ids: true,
+        prompt: around.between[opener..shared].to_owned(),
+        whole_prompt: prompted.to_owned(),
+        stop: marks.next().map(|(_, mark)| mark).into_iter().collect(),
+        user: (free.to_string(), mark.to_string()),
+        user_end: around.between[..opener].to_owned(),
+        head: around.between[opener..].to_owned(),
+        end: end.to_owned(),
+        ..Draft::default()
+    };
+    let mut drafts = Vec::new();
+    // A text between two tokens of its own, before the token that ends the turn.
+    if let (true, Some(&stop)) = (draft.head.ends_with(is_mark), draft.stop.first()) {
+        let (at, mark) = ends.char_indices().find(|(_, mark)| *mark == stop)?;
+        drafts.push(Draft {
+            stop: Vec::new(),
+            user: (free.to_string(), stop.to_string()),
+            end: ends[..at + mark.len_utf8()].to_owned(),
+            ..draft.clone()
+        });
+    }
+    let bare = Draft { prompt: draft.prompt.trim_end().to_owned(), ..draft.clone() };
+    drafts.extend([draft, bare]);
+    Some(drafts)
+}
+
 /// The text that a template writes around the contents of a few conversations.
 struct Around {
     /// Before the first question.

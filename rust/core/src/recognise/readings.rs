@@ -173,6 +173,48 @@ fn stray_tokens(mut stream: Stream, ids: &[TokenId]) -> usize {
     events.iter().filter(is_stray).count()
 }
 
+/// Whether a codec reads more of the probes' conversations than another with the same template, and all that the other
+/// reads.
+pub(crate) fn reads_more(codec: &Codec, than: &Codec) -> bool {
+    let mut reads_more = false;
+    for probe in PROBES.iter().filter(|probe| !probe.odd) {
+        let tools = probe.tools.as_ref();
+        let mut messages = probe.messages().to_vec();
+        // A result that is no JSON.
+        let results = messages.iter_mut().filter(|message| message["role"] == "tool");
+        results.for_each(|result| result["content"] = "21 degrees".into());
+        let (messages, numbered) = (messages.as_slice(), numbered(&messages));
+        let mut ways = [messages, numbered.as_slice()].into_iter();
+        let Some(whole) = ways.find_map(|given| encoded(codec, given, tools, false).ok()) else {
+            continue;
+        };
+        let [reads, other_reads] = [codec, than].map(|codec| {
+            // A template may write the declaration of tools within a question.
+            let is_compared = |role: &str| {
+                role == "assistant" || role == "tool" || role == "user" && tools.is_none()
+            };
+            let stream = codec.read_stream();
+            let types = tools.and_then(|tools| ToolTypes::read(tools).ok());
+            let stream = types.map_or(stream.clone(), |types| stream.typed(&types));
+            let mut read = codec.decode_ids(stream, whole.ids());
+            read.retain(|message| is_compared(message.role.name()));
+            let is_given = |given: &&Value| given["role"].as_str().is_some_and(is_compared);
+            let given: Vec<&Value> = messages.iter().filter(is_given).collect();
+            [Texts::Near, Texts::Exact].map(|how| {
+                let is_same = |(read, given): (&Message, &&Value)| {
+                    given["role"] == read.role.name() && is_read(read, given, whole.text(), how)
+                };
+                read.len() == given.len() && read.iter().zip(&given).all(is_same)
+            })
+        });
+        if other_reads.iter().zip(&reads).any(|(other, reads)| *other && !reads) {
+            return false;
+        }
+        reads_more |= reads[0] && !other_reads[0];
+    }
+    reads_more
+}
+
 /// Whether the turns of a conversation of texts are read; none if the template refuses the conversation.
 fn reads_turns(codec: &Codec, messages: &[Value], how: Texts) -> Option<bool> {
     let whole = encoded(codec, messages, None, false).ok()?;

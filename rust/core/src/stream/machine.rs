@@ -360,6 +360,11 @@ impl Machine {
         self.settings.types = Some(types.clone());
     }
 
+    /// The types of arguments that were set.
+    pub(super) fn types(&self) -> Option<&ToolTypes> {
+        self.settings.types.as_ref()
+    }
+
     /// Sets where an unmarked call may begin, from here on.
     pub(super) fn call_bare(&mut self, bare: BareCalls, is_own: bool) {
         (self.settings.bare, self.settings.is_own_bare) = (bare, is_own);

@@ -28,7 +28,7 @@ impl Codec {
                 &self.reader,
                 format.name(),
                 self.template.is_some(),
-                &self.inner.unread(),
+                &self.inner,
             ),
         };
         let mut lines = vec![
