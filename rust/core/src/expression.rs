@@ -49,13 +49,26 @@ impl Part {
     }
 }
 
-/// Shared rules by their numbers.
+/// Shared rules by their numbers, and the texts that end what the rules describe.
 #[derive(Debug, Default)]
-pub(crate) struct Rules(Vec<Expression>);
+pub(crate) struct Rules {
+    all: Vec<Expression>,
+    ends: Vec<String>,
+}
 
 impl Rules {
+    /// No rules, of a language that ends where one of these texts is spelled.
+    pub(crate) fn ending_at(ends: Vec<String>) -> Self {
+        Self { all: Vec::new(), ends }
+    }
+
+    /// The texts that no text within the language may spell.
+    pub(crate) fn ends(&self) -> &[String] {
+        &self.ends
+    }
+
     pub(crate) fn get(&self, number: usize) -> Expression {
-        self.0.get(number).cloned().unwrap_or(Expression::EMPTY)
+        self.all.get(number).cloned().unwrap_or(Expression::EMPTY)
     }
 
     /// Adds a rule and returns a reference to it. A short expression is returned itself.
@@ -65,31 +78,31 @@ impl Rules {
         {
             return expression;
         }
-        self.0.push(expression);
-        Expression::Rule(self.0.len() - 1)
+        self.all.push(expression);
+        Expression::Rule(self.all.len() - 1)
     }
 
     /// The number of a rule that [`Rules::set`] defines.
     pub(crate) fn reserve(&mut self) -> usize {
-        self.0.push(Expression::EMPTY);
-        self.0.len() - 1
+        self.all.push(Expression::EMPTY);
+        self.all.len() - 1
     }
 
     pub(crate) fn set(&mut self, number: usize, expression: Expression) {
-        if let Some(rule) = self.0.get_mut(number) {
+        if let Some(rule) = self.all.get_mut(number) {
             *rule = expression;
         }
     }
 
     /// Writes out the tags in all rules.
     pub(crate) fn put_tags(&mut self, vocab: &Vocab) {
-        for rule in &mut self.0 {
+        for rule in &mut self.all {
             *rule = std::mem::replace(rule, Expression::EMPTY).with_tags(vocab);
         }
     }
 
     pub(crate) fn into_vec(self) -> Vec<Expression> {
-        self.0
+        self.all
     }
 }
 
@@ -229,4 +242,62 @@ pub(crate) fn shortest(mut all: Vec<String>) -> Vec<String> {
         }
     }
     kept
+}
+
+/// What matches the texts that spell one of some texts, alone or together with the texts `before` and `after` them.
+pub(crate) fn spelling_between<'t>(
+    texts: impl IntoIterator<Item = &'t str>,
+    before: &str,
+    after: &str,
+) -> Vec<String> {
+    let [mut anywhere, mut first, mut last, mut whole] = [const { Vec::<&str>::new() }; 4];
+    for text in texts {
+        anywhere.push(text);
+        let cuts = || text.char_indices().skip(1).map(|(at, _)| at);
+        let begins = |at: &usize| is_cut(before, &text[..*at], |one, other| one.ends_with(other));
+        let ends = |at: &usize| is_cut(after, &text[*at..], |one, other| one.starts_with(other));
+        first.extend(cuts().filter(begins).map(|at| &text[at..]));
+        last.extend(cuts().filter(ends).map(|at| &text[..at]));
+        for from in cuts().filter(begins) {
+            let ends = cuts().filter(|to| *to >= from).filter(ends);
+            whole.extend(ends.map(|to| &text[from..to]));
+        }
+    }
+    let all = anywhere.clone();
+    anywhere.retain(|text| !all.iter().any(|other| other != text && text.contains(other)));
+    let ways = [(anywhere, ".*", ".*"), (first, "", ".*"), (last, ".*", ""), (whole, "", "")];
+    let some = ways.into_iter().filter(|(texts, _, _)| !texts.is_empty());
+    some.map(|(texts, open, close)| format!("{open}{}{close}", any_of(texts))).collect()
+}
+
+/// A regular expression that matches these texts alone. What several begin with stands there once, as each text that
+/// has begun multiplies the states of a lexer.
+fn any_of(mut texts: Vec<&str>) -> String {
+    texts.sort_unstable();
+    texts.dedup();
+    let mut ways = Vec::new();
+    // An empty text is sorted first.
+    let is_end = texts.first().is_some_and(|text| text.is_empty());
+    let mut rest = &texts[usize::from(is_end)..];
+    while let Some(first) = rest.first().and_then(|text| text.chars().next()) {
+        let count = rest.iter().take_while(|text| text.starts_with(first)).count();
+        let (same, others) = rest.split_at(count);
+        // Sorted texts begin alike as far as the first and the last of them do.
+        let pairs = same[0].chars().zip(same[count - 1].chars());
+        let shared = pairs.take_while(|(one, other)| one == other).map(|(c, _)| c.len_utf8()).sum();
+        let ends = same.iter().map(|text| &text[shared..]).collect();
+        ways.push(escape_regex(&same[0][..shared]) + &any_of(ends));
+        rest = others;
+    }
+    match (&ways[..], is_end) {
+        ([], _) => String::new(),
+        ([way], false) => way.clone(),
+        (ways, false) => format!("({})", ways.join("|")),
+        (ways, true) => format!("({})?", ways.join("|")),
+    }
+}
+
+/// Whether two texts that are not empty pass a test, in either order.
+fn is_cut(one: &str, other: &str, test: impl Fn(&str, &str) -> bool) -> bool {
+    !one.is_empty() && !other.is_empty() && (test(one, other) || test(other, one))
 }

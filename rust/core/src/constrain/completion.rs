@@ -50,7 +50,8 @@ pub(super) fn build(
     options: ConstrainOptions,
     opened: &Opened,
 ) -> Result<(Expression, Vec<Expression>)> {
-    let mut rules = Rules::default();
+    let ends = bound.grammar().text_ends_of_calls().into_iter().map(str::to_owned);
+    let mut rules = Rules::ending_at(ends.collect());
     let builder = Builder { bound, grammar: bound.grammar(), tools, choice, answer, options };
     builder.check_answer()?;
     let calls = if tools.is_empty() { None } else { Some(builder.calls(&mut rules)?) };
@@ -581,7 +582,10 @@ impl Builder<'_> {
         let mut fields = |field: Field, _: bool| {
             Ok(match field {
                 Field::Language => Hole::Filled(Expression::literal("python")),
-                Field::Source => Hole::Filled(Expression::any()),
+                Field::Source => {
+                    let ends = spelling(&self.grammar.text_ends_of_calls());
+                    Hole::Filled(Expression::part(Part::Any { except: ends.into_iter().collect() }))
+                }
                 _ => Hole::Absent,
             })
         };
@@ -643,5 +647,221 @@ fn id(form: &IdForm, name: &str) -> Expression {
             Expression::literal(format!("{before}{name}{between}")),
             Expression::part(Part::regex("0|[1-9][0-9]{0,5}")),
         ]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use crate::codec::Codec;
+    use crate::constrain::automaton::matched;
+    use crate::constrain::{ConstrainOptions, ConstrainRequest, Constraint};
+    use crate::event::{Event, EventKind, TurnReason};
+    use crate::expression::{Expression, Part};
+    use crate::format::Format;
+    use crate::message::{Call, CallBody};
+    use crate::schema::ToolTypes;
+    use chatcodec_vocab::Vocab;
+
+    /// A format whose calls have markers of text around them.
+    fn marked(calls: &str) -> Codec {
+        let file = format!(
+            "name = \"mine\"\nguarantee = \"ids\"\nsource = \"s\"\nvocabulary = \"v\"\n\
+             generation = {{ prompt = \"{{A}}bot \" }}\n\
+             calls = {{ open = \"{{CALLS}}\\n\", close = \"{{CALLS_END}}\" }}\n\
+             [control]\nA = \"<|im_start|>\"\nB = \"<|im_end|>\"\n\
+             [text]\nCALLS = \"<calls>\"\nCALLS_END = \"</calls>\"\nCALL = \"<call\"\n\
+             CALL_END = [\"</call>\", \"</ call>\"]\n\
+             THINK = \"<think>\"\nTHINK_END = \"</think>\"\n\
+             [turn]\nuser = \"{{A}}you {{content}}{{B}}\"\n\
+             assistant = \"{{A}}bot {{?reasoning:{{THINK}}{{reasoning}}{{THINK_END}}?}}{{content}}{{?calls:{{calls}}?}}{{B}}\"\n\
+             [call.function]\nitem = \"{{CALL}} {{name}}>\\n{{arguments}}{{CALL_END}}\"\n{calls}\n"
+        );
+        Codec::new(&Format::parse("mine", &file).unwrap(), &Vocab::embedded()).unwrap()
+    }
+
+    /// Where the texts of an expression may end that begin at a byte of a text.
+    fn ends(all: &Constraint, expression: &Expression, text: &str, from: usize) -> Vec<usize> {
+        let mut found = match expression {
+            Expression::Literal(literal) => {
+                let is_next = text[from..].starts_with(literal.as_str());
+                is_next.then_some(from + literal.len()).into_iter().collect()
+            }
+            Expression::End(_) => (from == text.len()).then_some(from).into_iter().collect(),
+            Expression::Rule(rule) => ends(all, &all.rules[*rule], text, from),
+            Expression::Sequence(parts) => parts.iter().fold(vec![from], |at, part| {
+                at.into_iter().flat_map(|at| ends(all, part, text, at)).collect()
+            }),
+            Expression::Choice(ways) => {
+                ways.iter().flat_map(|way| ends(all, way, text, from)).collect()
+            }
+            Expression::Repeat(inner, least, most) => {
+                let (mut found, mut at) = (Vec::new(), vec![from]);
+                for count in 0..=most.unwrap_or(8).min(8) {
+                    if count >= *least {
+                        found.extend(at.iter().copied());
+                    }
+                    at = at.into_iter().flat_map(|at| ends(all, inner, text, at)).collect();
+                }
+                found
+            }
+            Expression::Text(parts) => parts.iter().fold(vec![from], |at, part| {
+                at.into_iter().flat_map(|at| ends_of_part(part, text, at)).collect()
+            }),
+            Expression::Ids(_) | Expression::Json(_) => panic!("no part of these languages"),
+        };
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn ends_of_part(part: &Part, text: &str, from: usize) -> Vec<usize> {
+        let (regex, also, except) = match part {
+            Part::Literal(literal) => {
+                let is_next = text[from..].starts_with(literal.as_str());
+                return is_next.then_some(from + literal.len()).into_iter().collect();
+            }
+            Part::Any { except } => (".*", &[][..], except),
+            Part::Regex { regex, also, except } => (regex.as_str(), &also[..], except),
+        };
+        let places = (from..=text.len()).filter(|&at| text.is_char_boundary(at));
+        let is_part = |&to: &usize| {
+            let part = &text[from..to];
+            matched(regex, part)
+                && also.iter().all(|regex| matched(regex, part))
+                && !except.iter().any(|regex| matched(regex, part))
+        };
+        places.filter(is_part).collect()
+    }
+
+    /// Call shapes that end in markers of text, and what stands before and after a value of `a`.
+    const SHAPES: [(&str, &str, &str); 5] = [
+        ("pair = \"<p {key}>{value}</p>\\n\"", "<p a>", "</p>\n"),
+        // The closing tag may end a marker that a value begins, and the tag before a value may begin one.
+        ("pair = \"[{key}<{value}>]\\n\"", "[a<", ">]\n"),
+        (
+            "pair = \"<p {key}>{value}</p>\"\n\
+             wrap = { open = \"<![\", close = \"]>\", when = [\"<![\", \"&\"] }",
+            "<p a>",
+            "</p>",
+        ),
+        (
+            "pair = \"<p {key}\\\" string=\\\"{string}\\\">{value}</p>\\n\"",
+            "<p a\" string=\"true\">",
+            "</p>\n",
+        ),
+        (
+            "pair = \"<p {key}\\\" string=\\\"{string}\\\">{value}</p>\\n\"",
+            "<p b\" string=\"false\">{\"c\": \"",
+            "\"}</p>\n",
+        ),
+    ];
+
+    /// Ends of calls and of values, and parts of them.
+    const PIECES: [&str; 24] = [
+        "</call>", "</ call>", "</calls>", "<call", "<calls>", " g>\n", "</p>", ">]", "<p ", "<![",
+        "]>", "&", "<think>", "</think>", "<", "/", "/call", "</call", "call", "s>", ">", "\n",
+        " ", "x",
+    ];
+
+    fn tools() -> serde_json::Value {
+        let inner = json!({"type": "object", "properties": {"c": {"type": "string"}}});
+        let properties = json!({"a": {"type": "string"}, "b": inner});
+        let schema = json!({"type": "object", "properties": properties});
+        json!([{"type": "function", "function": {"name": "f", "parameters": schema}}])
+    }
+
+    /// Whether a completion is admitted, and whether it is read as a call with these arguments and nothing else.
+    fn is_admitted_and_read(codec: &Codec, text: &str, arguments: &serde_json::Value) -> [bool; 2] {
+        let tools = tools();
+        let request = ConstrainRequest {
+            tools: Some(&tools),
+            tool_choice: Some(&json!("required")),
+            response_format: None,
+            prompt: None,
+        };
+        let constraint = codec.constrain(&request, ConstrainOptions::default()).unwrap();
+        let is_admitted = ends(&constraint, &constraint.start, text, 0).contains(&text.len());
+        let mut ids = codec.vocab().encode(text);
+        ids.extend(codec.stop_ids().first());
+        let types = ToolTypes::read(&tools).unwrap();
+        let mut stream = codec.stream(None).typed(&types);
+        let mut events = Vec::new();
+        stream.push_all(&ids, &mut events);
+        stream.finish(TurnReason::Stop, &mut events);
+        let is_odd = |event: &Event| matches!(event.kind, EventKind::Notice { .. });
+        let message = codec.parse_ids(codec.stream(None).typed(&types), &ids).message;
+        let is_read = match &message.calls[..] {
+            [Call { body: CallBody::Function { arguments: read, .. }, .. }] => {
+                let read: Option<serde_json::Value> = serde_json::from_str(read).ok();
+                read.as_ref() == Some(arguments)
+            }
+            _ => false,
+        };
+        [is_admitted, is_read && message.content.is_empty() && !events.iter().any(is_odd)]
+    }
+
+    proptest! {
+        #[test]
+        fn values_hold_no_text_that_ends_their_call(
+            shape in 0..SHAPES.len(),
+            pieces in proptest::collection::vec(0..PIECES.len(), 0..5),
+        ) {
+            let (keys, before, after) = SHAPES[shape];
+            let codec = marked(keys);
+            let value: String = pieces.iter().map(|&at| PIECES[at]).collect();
+            let is_inner = before.ends_with("{\"c\": \"");
+            let mut written = vec![value.clone()];
+            if is_inner {
+                let quoted = json!(value).to_string();
+                written = vec![quoted[1..quoted.len() - 1].to_owned()];
+            } else if keys.contains("wrap") {
+                written.push(format!("<![{value}]>"));
+            }
+            let arguments = if is_inner { json!({"b": {"c": value}}) } else { json!({"a": value}) };
+            for written in written {
+                let text = format!("<calls>\n<call f>\n{before}{written}{after}</call></calls>");
+                let [is_admitted, is_read] = is_admitted_and_read(&codec, &text, &arguments);
+                prop_assert!(is_read || !is_admitted, "{text:?} is admitted, and is not read");
+                // A call that has begun may be read as text: no value begins one. What a wrap holds is not bare.
+                let has_begun = format!("{before}{written}{after}").contains("<call");
+                if is_read && !has_begun && !keys.contains("wrap") {
+                    prop_assert!(is_admitted, "{text:?} is read, and is not admitted");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_schema_lists_no_text_that_ends_its_call() {
+        let listed = [
+            (0, "x", true),
+            (0, "</call", true),
+            (0, "a</call>", false),
+            (0, "</p>", false),
+            (0, "<p ", false),
+            (0, "a<p ", true),
+            (1, "</call", false),
+            (1, "/calls>", false),
+            (1, "/call", false),
+            (1, "/calls", false),
+            (1, "x", true),
+        ];
+        for (shape, listed, is_allowed) in listed {
+            let codec = marked(SHAPES[shape].0);
+            let schema = json!({"type": "object", "properties": {"a": {"enum": ["y", listed]}}});
+            let function = json!({"name": "f", "parameters": schema});
+            let tools = json!([{"type": "function", "function": function}]);
+            let request = ConstrainRequest {
+                tools: Some(&tools),
+                tool_choice: None,
+                response_format: None,
+                prompt: None,
+            };
+            let made = codec.constrain(&request, ConstrainOptions::default());
+            assert_eq!(made.is_ok(), is_allowed, "{shape} {listed:?} {made:?}");
+        }
     }
 }

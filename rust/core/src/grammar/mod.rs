@@ -563,11 +563,11 @@ impl Grammar {
         self.texts_of(&self.item_openers).collect()
     }
 
-    /// The texts that end calls, or lists of them.
+    /// The texts that end a call: of markers that close it or a list of calls, or begin the next call.
     pub(crate) fn text_ends_of_calls(&self) -> Vec<&str> {
         let closers = self.items.iter().filter_map(|item| item.rule.closer());
         let ends = closers.flat_map(|closer| self.texts_of(&closer.ids));
-        ends.chain(self.texts_of(&self.calls_close_ids)).collect()
+        ends.chain(self.texts_of(&self.calls_close_ids)).chain(self.text_of_calls()).collect()
     }
 
     /// The texts that open or close the reasoning of a row.

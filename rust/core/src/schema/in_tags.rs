@@ -66,15 +66,16 @@ impl Elements<'_> {
 }
 
 impl InTags<'_> {
-    /// Texts that are no strings where the value may be something else.
-    fn except(&self) -> Vec<String> {
-        let except: &[&str] = if self.kinds == Kinds::STRING { &[] } else { &LIKE_JSON };
-        except.iter().map(|text| (*text).to_owned()).collect()
-    }
-
-    /// A string without quotes.
-    pub(super) fn string(&self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
-        let except = self.except();
+    /// A string without quotes that matches none of some expressions.
+    pub(super) fn string(
+        &self,
+        keys: &Map<String, Value>,
+        mut except: Vec<String>,
+        path: Path<'_>,
+    ) -> Result<Expression> {
+        // Texts that are no strings where the value may be something else.
+        let others: &[&str] = if self.kinds == Kinds::STRING { &[] } else { &LIKE_JSON };
+        except.extend(others.iter().map(|text| (*text).to_owned()));
         if !KEYWORDS.iter().any(|keyword| keys.contains_key(*keyword)) {
             return Ok(Expression::part(Part::Any { except }));
         }
@@ -82,11 +83,11 @@ impl InTags<'_> {
         Ok(Expression::part(Part::Regex { regex, also, except }))
     }
 
-    /// Any value, where `value` is one.
-    pub(super) fn any(&self, value: &Expression) -> Expression {
+    /// Any value, where `value` is one; no text matches one of some expressions.
+    pub(super) fn any(&self, value: &Expression, except: Vec<String>) -> Expression {
         let some = |element| Expression::Repeat(Box::new(element), 1, None);
         Expression::choice([
-            Expression::part(Part::Any { except: Vec::new() }),
+            Expression::part(Part::Any { except }),
             some(self.elements.element(&self.elements.any_key(true), value.clone())),
             some(self.elements.item(value.clone())),
         ])

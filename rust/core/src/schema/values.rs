@@ -408,7 +408,7 @@ impl<'a> Values<'a> {
     /// A string in quotes.
     fn string(&self, keys: &Map<String, Value>, path: Path<'_>) -> Result<Expression> {
         if let Some(tags) = &self.tags {
-            return tags.string(keys, path);
+            return tags.string(keys, self.except.clone(), path);
         }
         if !strings::KEYWORDS.iter().any(|keyword| keys.contains_key(*keyword)) {
             return Ok(self.any_string());
@@ -615,7 +615,7 @@ impl<'a> Values<'a> {
         self.any = Some(number);
         let value = || Expression::Rule(number);
         if let Some(tags) = &self.tags {
-            self.rules.set(number, tags.any(&value()));
+            self.rules.set(number, tags.any(&value(), self.except.clone()));
             return value();
         }
         let written_comma = self.comma();

@@ -22,7 +22,7 @@ use super::python::respace;
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use super::unquoted::BareValue;
 use crate::error::{self, Checked, wrong};
-use crate::expression::{Expression, Rules};
+use crate::expression::{Expression, Rules, spelling_between};
 use crate::json;
 use crate::limits::MAX_SUFFIX_BYTES;
 use crate::path::Path;
@@ -241,7 +241,9 @@ impl BoundShape for BoundNested {
                 out.starts_with('"')
             },
         };
-        Values::new(schema, rules, JSON, Vec::new()).with_tags(&elements).arguments_in_tags(path)
+        // Control tokens stand around each text.
+        let except = spelling_between(rules.ends().iter().map(String::as_str), "", "");
+        Values::new(schema, rules, JSON, except).with_tags(&elements).arguments_in_tags(path)
     }
 
     fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {

@@ -16,7 +16,7 @@ use super::CallTags;
 use super::python::{respace, respace_only, string_length};
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::error::{self, Checked, wrong};
-use crate::expression::{Expression, Rules};
+use crate::expression::{Expression, Rules, spelling_between};
 use crate::json;
 use crate::limits::HOLD_LIMIT;
 use crate::path::Path;
@@ -127,7 +127,9 @@ impl BoundShape for BoundQuoted {
         rules: &mut Rules,
         path: Path<'_>,
     ) -> error::Result<Expression> {
-        let values = Values::new(schema, rules, JSON, Vec::new());
+        // Control tokens stand around each text.
+        let except = spelling_between(rules.ends().iter().map(String::as_str), "", "");
+        let values = Values::new(schema, rules, JSON, except);
         values.with_bare_keys(self.quotes[0].get(), &KEYS).arguments_by_key(&KEYS, path)
     }
 

@@ -3,17 +3,19 @@
 
 use std::borrow::Cow;
 
+use hashbrown::HashSet;
 use serde_json::{Map, Value};
 
 use super::{KindWords, Stretch, Tag, TaggedStyle};
 use crate::error::{Error, Result};
-use crate::expression::{Expression, Part, Rules, escape_regex, shortest};
+use crate::expression::{Expression, Part, Rules, escape_regex, shortest, spelling_between};
 use crate::path::Path;
 use crate::schema::strings::{self, Style};
 use crate::schema::values::{
     self, JSON, LIKE_JSON, Members, Values, members, restricted, restricting,
 };
 use crate::schema::{Kinds, kinds_of};
+use crate::word::is_word_byte;
 
 /// The language of the arguments that follow a schema, which is at `path`.
 ///
@@ -25,26 +27,36 @@ pub(super) fn arguments(
     rules: &mut Rules,
     path: Path<'_>,
 ) -> Result<Expression> {
-    let close = style.close.core();
-    let within = |tag: &str| format!(".*{}.*", escape_regex(tag));
-    let in_json: Vec<String> = (!close.is_empty()).then(|| within(close)).into_iter().collect();
-    let mut in_text = in_json.clone();
+    let ends: Vec<String> = rules.ends().to_vec();
+    let ends_between = |open: &str, close: &str| {
+        let before = [&*text_at_end(&style.between), open].concat();
+        let after = [close, &*text_at_start(&style.close)].concat();
+        let core = Some(style.close.core()).filter(|core| !core.is_empty());
+        let texts = core.into_iter().chain(ends.iter().map(String::as_str));
+        spelling_between(texts, &before, &after)
+    };
+    let in_json = ends_between("\"", "\"");
     // A tag at the beginning of a line also ends a value.
     let tags = shortest(style.line_tags().map(escape_regex).collect());
-    if !tags.is_empty() {
-        in_text.push(format!(r"(.*\n)?[ \t]*({}).*", tags.join("|")));
+    let on_line = (!tags.is_empty()).then(|| format!(r"(.*\n)?[ \t]*({}).*", tags.join("|")));
+    let mut in_text = ends_between("", "");
+    in_text.extend(on_line.clone());
+    // The text in a wrap may hold what closes the wrap: only the end of the value closes it.
+    let mut in_wrap = Vec::new();
+    if let Some(wrap) = &style.wrap {
+        in_wrap = ends_between(&wrap.open, &wrap.close);
+        in_wrap.extend(on_line);
+        in_text.extend(wrap.when.iter().map(|when| format!(".*{}.*", escape_regex(when))));
     }
     let values = Values::new(schema, rules, JSON, in_json);
-    // The text in a wrap may hold what closes the wrap: only the end of the value closes it.
-    let in_wrap = in_text.clone();
-    if let Some(wrap) = &style.wrap {
-        in_text.extend(wrap.when.iter().map(|when| within(when)));
-    }
-    let mut language = Language { style, schema, values, in_text, in_wrap };
+    let mut language = Language { style, schema, values, ends, in_text, in_wrap };
     let keys = language.values.arguments(path)?;
     match members(&keys, path)? {
         Members::Any(schema) => {
-            let key = Expression::part(Part::regex("[A-Za-z_][A-Za-z0-9_]{0,63}"));
+            let in_keys = language.ends.iter().filter(|end| end.bytes().all(is_word_byte));
+            let except = spelling_between(in_keys.map(String::as_str), "", "");
+            let regex = "[A-Za-z_][A-Za-z0-9_]{0,63}".to_owned();
+            let key = Expression::part(Part::Regex { regex, also: Vec::new(), except });
             let pair = language.pair_of(key, schema, path.key("additionalProperties"))?;
             Ok(Expression::Repeat(Box::new(pair), 0, None))
         }
@@ -53,7 +65,9 @@ pub(super) fn arguments(
             let properties = path.key("properties");
             for (name, part, is_required) in named {
                 let written = style.escapes.written(name);
-                let is_key = name.trim() == name && style.between.check_before(&written).is_ok();
+                let is_key = name.trim() == name
+                    && style.between.check_before(&written).is_ok()
+                    && !language.ends.iter().any(|end| written.contains(end.as_str()));
                 if !is_key || written.contains(['"', '\'', '<', '>', '\n']) || name.is_empty() {
                     let problem =
                         "is the name of a property that no tag can hold, expected another";
@@ -72,6 +86,8 @@ struct Language<'a> {
     style: &'a TaggedStyle,
     schema: &'a Value,
     values: Values<'a>,
+    /// The texts that end a call.
+    ends: Vec<String>,
     /// The expressions that no bare text may match.
     in_text: Vec<String>,
     /// The expressions that no text in a wrap may match.
@@ -83,11 +99,13 @@ impl Language<'_> {
     fn pair_of(&mut self, key: Expression, part: &Value, path: Path<'_>) -> Result<Expression> {
         let Some(kind) = &self.style.kind else {
             let value = self.value(part, path)?;
+            self.check_listed(&value, path)?;
             return Ok(self.pair(key, value));
         };
         let mut ways = Vec::new();
         let between = tags(&self.style.between);
         for (kinds, value) in self.typed_values(part, path)? {
+            self.check_listed(&value, path)?;
             for (word, _) in kind.words.of(kinds) {
                 let attribute = Expression::literal(kind.written(word));
                 let key = Expression::sequence([key.clone(), attribute, between.clone()]);
@@ -99,6 +117,27 @@ impl Language<'_> {
             }
         }
         Ok(Expression::choice(ways))
+    }
+
+    /// Checks that no text which a schema lists ends the value or the call.
+    fn check_listed(&self, value: &Expression, path: Path<'_>) -> Result<()> {
+        let core = self.style.close.core();
+        let texts = self.ends.iter().map(String::as_str);
+        let texts = texts.chain(Some(core).filter(|core| !core.is_empty()));
+        let texts: Vec<&str> = texts.collect();
+        match spelled(value, &texts, self.values.rules, &mut HashSet::new()) {
+            None => Ok(()),
+            Some(end) => Err(ending(end, path)),
+        }
+    }
+
+    /// What a reader would end a text at: a tag that begins a line of the text, or a marker that the text spells, or
+    /// spells together with the tags beside it.
+    fn end_in(&self, text: &str) -> Option<&str> {
+        let style = self.style;
+        let whole = [&*text_at_end(&style.between), text, &*text_at_start(&style.close)].concat();
+        let end = self.ends.iter().find(|end| whole.contains(end.as_str()));
+        end.map(String::as_str).or_else(|| style.tag_in(text))
     }
 
     /// Any value of a type.
@@ -266,8 +305,11 @@ impl Language<'_> {
                 Some(wrap) => wrap.around(text),
                 None => text.to_owned(),
             };
-            let texts: Vec<Expression> =
-                texts.map(|text| Expression::literal(spelled(text))).collect();
+            let texts: Vec<String> = texts.map(spelled).collect();
+            if let Some(end) = texts.iter().find_map(|text| self.end_in(text)) {
+                return Err(ending(end, path));
+            }
+            let texts: Vec<Expression> = texts.into_iter().map(Expression::literal).collect();
             if !texts.is_empty() {
                 return Ok(Expression::choice(texts));
             }
@@ -301,9 +343,52 @@ impl Language<'_> {
     }
 }
 
+/// The first of some texts that a literal text of a language spells. `seen` are the rules that were looked at.
+fn spelled<'t>(
+    language: &Expression,
+    texts: &[&'t str],
+    rules: &Rules,
+    seen: &mut HashSet<usize>,
+) -> Option<&'t str> {
+    let spells = |literal: &str| texts.iter().copied().find(|text| literal.contains(text));
+    match language {
+        Expression::Sequence(all) | Expression::Choice(all) => {
+            all.iter().find_map(|inner| spelled(inner, texts, rules, seen))
+        }
+        Expression::Repeat(inner, ..) => spelled(inner, texts, rules, seen),
+        Expression::Rule(number) if seen.insert(*number) => {
+            spelled(&rules.get(*number), texts, rules, seen)
+        }
+        Expression::Literal(text) => spells(text),
+        Expression::Text(parts) => parts.iter().find_map(|part| match part {
+            Part::Literal(text) => spells(text),
+            _ => None,
+        }),
+        _ => None,
+    }
+}
+
 /// Any text that matches none of some expressions.
 fn any_except(except: Vec<String>) -> Expression {
     Expression::part(Part::Any { except })
+}
+
+/// The text at the beginning of consecutive tags, up to a token.
+fn text_at_start(stretch: &Stretch) -> String {
+    stretch.written.iter().map_while(text_of).collect()
+}
+
+/// The text at their end.
+fn text_at_end(stretch: &Stretch) -> String {
+    let last: Vec<&str> = stretch.written.iter().rev().map_while(text_of).collect();
+    last.into_iter().rev().collect()
+}
+
+fn text_of(tag: &Tag) -> Option<&str> {
+    match tag {
+        Tag::Text(text) => Some(text),
+        Tag::Control(_) => None,
+    }
 }
 
 /// The language of consecutive tags.
@@ -331,6 +416,14 @@ fn check(keys: &Map<String, Value>, path: Path<'_>) -> Result<()> {
     };
     let found = restricting(keys).find(is_own);
     found.map_or(Ok(()), |keyword| Err(unfollowed(keyword, path)))
+}
+
+fn ending(end: &str, path: Path<'_>) -> Error {
+    let problem = format!(
+        "lists a text with {end:?}, where a reader would end it, expected other values; \
+         `strict=False` takes any arguments"
+    );
+    Error::message(path, problem)
 }
 
 fn unfollowed(keyword: &str, path: Path<'_>) -> Error {
