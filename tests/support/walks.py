@@ -20,7 +20,7 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 if TYPE_CHECKING:
     from chatcodec import Codec
 
-MAX_TOKENS = 600
+MAX_TOKENS = 2400
 DRAWS = 8
 """Ids that are drawn before all that are admitted are looked for."""
 CLOSERS = {b'"', b"}", b"]", b")", b">", b"\n", b",", b":", b"'", b"<"}
@@ -157,7 +157,7 @@ class Walker:
         runs = re.findall(rf"{one}(?: {one})+", text)
         texts = {json.loads(literal) for literal in re.findall(one, text)}
         texts |= {"".join(map(json.loads, re.findall(one, run))) for run in runs}
-        is_tag = re.compile(r"</|\(|<TOOL|<｜|<\Z").search
+        is_tag = re.compile(r"</|\(|<TOOL|<｜|<\w*\Z").search
         return sorted(text for text in texts if is_tag(text))
 
     def some(self, mask: Bits, chooser: random.Random) -> Ids:

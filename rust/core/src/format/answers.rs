@@ -91,19 +91,12 @@ fn answers(mut file: Table, with_others: bool, written: &str, tokens: &Tokens) -
         file.remove("also");
     }
     spelled.write_all(&mut file);
-    if !begins_calls(&file, &spelled, written) || ends_in_values(&file, &spelled) {
+    if !begins_calls(&file, &spelled, written) {
         return None;
     }
     spelled.add_tokens(&mut file);
     add_question(&mut file, tokens)?;
     Some(file)
-}
-
-/// Whether tags of calls would end at a marker of text that their values may hold: no constraint forbids that.
-fn ends_in_values(file: &Table, spelled: &Spelled<'_>) -> bool {
-    let calls = ["call", "also"].iter().filter_map(|key| file.get(*key)?.as_table());
-    let mut pairs = calls.flatten().filter_map(|(_, call)| call.get("pair")?.as_str());
-    spelled.has_new_markers() && pairs.any(|pair| pair.contains("{value}"))
 }
 
 /// Whether a text has the beginning of a file's calls; true if the file has no calls.
@@ -163,8 +156,7 @@ fn with_calls(
         |key: &str| ["calls", "call", "tag"].contains(&key) || with_others && key == "also";
     file.retain(|key, _| is_kept(key));
     spelled.write_all(&mut file);
-    let is_read = begins_calls(&file, &spelled, written) && !ends_in_values(&file, &spelled);
-    if !file.contains_key("call") || !is_read {
+    if !file.contains_key("call") || !begins_calls(&file, &spelled, written) {
         return None;
     }
     rows.extend(file);
@@ -243,6 +235,32 @@ mod tests {
         let mut ids = codec.vocab().encode(call);
         ids.extend(codec.stop_ids().first());
         assert_eq!(codec.parse(&ids, None).message.calls.len(), 1);
+    }
+
+    #[test]
+    fn white_space_of_a_tag_that_is_text_is_no_content() {
+        let format = Format::built_in("deepseek:v4").unwrap();
+        let vocab = vocab_of(&format, &["｜DSML｜"]);
+        let tokens = Tokens::new(&vocab).unwrap();
+        let format = Format::for_answers("deepseek:v4", "<｜DSML｜tool_calls>", &tokens).unwrap();
+        let codec = Codec::new(&format, &vocab).unwrap();
+        let call = "<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" string=\"true\">x</｜DSML｜parameter>\n\
+                    </｜DSML｜invoke>";
+        for (lead, content, after) in [
+            ("\n\n", "", "\n"),
+            ("Hi\n\n", "Hi", "\n"),
+            ("Hi", "Hi", ""),
+            ("Hi\n\n\n", "Hi\n", "\n"),
+        ] {
+            let text = format!(
+                "{lead}<｜DSML｜tool_calls>\n{call}{after}{call}{after}</｜DSML｜tool_calls>"
+            );
+            let mut ids = codec.vocab().encode(&text);
+            ids.extend(codec.stop_ids().first());
+            let message = codec.parse(&ids, None).message;
+            assert_eq!((message.content.as_str(), message.calls.len()), (content, 2));
+        }
+        assert!(format.text().contains("{CALL_END}\n"), "{}", format.text());
     }
 
     #[test]

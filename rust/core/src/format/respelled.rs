@@ -75,6 +75,8 @@ pub(super) struct Spelled<'t> {
     text: Vec<Named>,
     /// The file's own markers of text.
     markers: Vec<Named>,
+    /// White space before and after tags that are text now.
+    spaces: HashMap<String, [String; 2]>,
     /// Names that patterns use.
     used: BTreeSet<String>,
 }
@@ -113,8 +115,9 @@ impl<'t> Spelled<'t> {
         for (name, group) in file.get("text").and_then(Value::as_table).into_iter().flatten() {
             markers.push((name.clone(), strings(group)));
         }
-        let used = BTreeSet::new();
-        Some(Self { own: own.clone(), tokens, names, known, renamed, mixed, text, markers, used })
+        let (spaces, used) = (HashMap::new(), BTreeSet::new());
+        let own = own.clone();
+        Some(Self { own, tokens, names, known, renamed, mixed, text, markers, spaces, used })
     }
 
     /// The name of a token here.
@@ -131,6 +134,29 @@ impl<'t> Spelled<'t> {
                 self.write(value, false);
             }
         }
+        self.write_space_before_calls(file);
+    }
+
+    /// White space before and after a tag that is text now.
+    fn spaces_around(&self, name: &str) -> [&str; 2] {
+        self.spaces
+            .get(name)
+            .map(|around| around.each_ref().map(String::as_str))
+            .unwrap_or_default()
+    }
+
+    /// Where white space stands before the first tag of calls, which is text now, the space stands after the content.
+    fn write_space_before_calls(&self, file: &mut Table) {
+        let calls = file.get_mut("calls").and_then(Value::as_table_mut);
+        let Some(calls) = calls.filter(|calls| !calls.contains_key("after_content")) else {
+            return;
+        };
+        let open = calls.get("open").and_then(Value::as_str).unwrap_or_default();
+        let Some(end) = names_at(open) else { return };
+        let [before, _] = self.spaces_around(&open[1..end]);
+        if !before.is_empty() {
+            calls.insert("after_content".into(), before.to_owned().into());
+        }
     }
 
     /// Spells the tags of a file; those without a token become markers of text.
@@ -145,6 +171,10 @@ impl<'t> Spelled<'t> {
                 *ways = Value::from(spelled);
                 return true;
             }
+            let first = spelled.first().map(String::as_str).unwrap_or_default();
+            let (before, after) = (first.len() - first.trim_start().len(), first.trim_end().len());
+            let spaces = [&first[..before], &first[after..]].map(str::to_owned);
+            self.spaces.insert(name.to_string(), spaces);
             let mut seen = BTreeSet::new();
             let ways = spelled.iter().map(|way| way.trim().to_owned());
             texts.push((name.to_string(), ways.filter(|way| seen.insert(way.clone())).collect()));
@@ -208,9 +238,15 @@ impl<'t> Spelled<'t> {
             if names.is_empty() {
                 let mut all = self.mixed.iter().chain(&self.text).chain(&self.markers);
                 let group = all.find(|(name, _)| name == hole[0]).map(|(_, group)| group);
-                text.extend(group.and_then(|group| group.first()).map(String::as_str));
+                let spelling = group.and_then(|group| group.first()).map(String::as_str);
+                let [before, after] = self.spaces_around(hole[0]);
+                text.extend([before, spelling.unwrap_or_default(), after]);
             } else {
                 text.extend(["{", &names.join("|"), "}"]);
+                // A pattern may have spaces of its own there.
+                let [_, after] = self.spaces_around(&names[0]);
+                let goes_on = rest[end + 1..].starts_with(char::is_whitespace);
+                text.extend((!goes_on).then_some(after));
                 self.used.extend(names);
             }
             rest = &rest[end + 1..];
@@ -242,11 +278,6 @@ impl<'t> Spelled<'t> {
         let mut others = self.known.iter().chain(&self.text).chain(&self.markers);
         let group = others.find(|(other, _)| other == name).map(|(_, group)| group);
         group.and_then(|group| group.first()).cloned().unwrap_or_default()
-    }
-
-    /// Whether a token that the vocabulary lacks is a marker of text in a pattern.
-    pub(super) fn has_new_markers(&self) -> bool {
-        self.text.iter().any(|(name, _)| self.used.contains(name))
     }
 
     /// Adds the tokens and markers that patterns use to a file, and leaves out tags that none uses.
