@@ -72,7 +72,8 @@ SECTIONS = {
 
 NAVIGATION = [entry for entries in SECTIONS.values() for entry in entries]
 
-MODULES = ["_core.pyi", "events.py", "options.py", "errors.py", "rows.py", "mapper.py", "hub.py"]
+MODULES = ["_core.pyi", "events.py", "options.py", "errors.py", "rows.py", "mapper.py", "hub.py",
+           "proof/__init__.py"]  # fmt: skip
 """The files of the reference, before those of the adapters."""
 
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -129,7 +130,8 @@ def reference() -> str:
     for path in [*(PACKAGE / name for name in MODULES), *adapters]:
         if path.exists():
             name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-            parts += module(path, name.replace("chatcodec._core", "chatcodec"))
+            name = name.replace("chatcodec._core", "chatcodec").removesuffix(".__init__")
+            parts += module(path, name)
     return "\n".join(parts)
 
 

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as _Sequence
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from chatcodec import errors, events, options
 from chatcodec._core import (
@@ -55,6 +56,9 @@ from chatcodec.errors import (
     TemplateError,
     VocabError,
 )
+
+if _TYPE_CHECKING:
+    from chatcodec.proof import prove
 
 _install()
 
@@ -102,4 +106,14 @@ __all__ = [
     "options",
     "pack",
     "pack_table",
+    "prove",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import what few programs use: the import of the package stays short."""
+    if name == "prove":
+        from chatcodec.proof import prove  # noqa: PLC0415
+
+        return prove
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
