@@ -40,7 +40,7 @@ def test_a_built_in_format_reads_all_that_it_writes() -> None:
     assert str(parts["two calls"]) == "two calls: read 11 of 11"
     assert str(parts["reasoning"]) == "reasoning: not written by the template"
     assert parts["a call"].example.startswith("<|action_start|><|plugin|>\n")
-    assert parts["an answer of text"].example.endswith("<|im_end|>\n")
+    assert parts["an answer of text"].example.endswith("<|im_end|>")
 
 
 def test_a_seed_makes_the_same_conversations() -> None:

@@ -37,7 +37,7 @@ class Written:
     prompt: memoryview
     """The ids before the last answer."""
     ids: memoryview
-    """The ids of the last answer, and of what the template writes after it."""
+    """The ids of the last answer, up to one that stops the model; or of a whole conversation."""
     text: str
     """The text of what is read, with control tokens spelled out."""
     first: int
@@ -92,7 +92,8 @@ def write(codec: Codec, conversation: Conversation) -> Written | None:
         ids = memoryview(whole.ids)
         return Written(whole, ids[:0], ids, whole.text, len(messages) - len(conversation.compared))
     prompt = codec.encode(messages[:-1], add_generation_prompt=True, **options)
-    for begun, answer in _answers(prompt, whole):
+    for begun, rest in _answers(prompt, whole):
+        answer = _up_to(codec.stop_ids, rest)
         text = codec.vocab.decode(answer)
         if _is_written(conversation, text):
             return Written(whole, begun, answer, text, len(messages) - 1)
@@ -107,8 +108,12 @@ def _answers(prompt: Encoding, whole: Encoding) -> Iterator[tuple[memoryview, me
     conversation does not begin with. Else it follows the common beginning.
     """
     begun, ids = memoryview(prompt.ids), memoryview(whole.ids)
-    pairs = enumerate(zip(begun, ids, strict=False))
-    same = next((nth for nth, (one, other) in pairs if one != other), min(len(begun), len(ids)))
+    # What the prompt goes on with may be what the answer's own text begins with.
+    last = max(whole.message_indices)
+    said = zip(whole.message_indices, whole.is_content, strict=True)
+    own = next((nth for nth, (of, is_own) in enumerate(said) if is_own and of == last), len(ids))
+    pairs = enumerate(zip(begun, ids[:own], strict=False))
+    same = next((nth for nth, (one, other) in pairs if one != other), min(len(begun), own))
     if same == len(begun):
         yield begun, ids[same:]
         return
@@ -118,6 +123,12 @@ def _answers(prompt: Encoding, whole: Encoding) -> Iterator[tuple[memoryview, me
         if at is not None:
             yield begun, ids[start + at + len(head) :]
     yield ids[:same], ids[same:]
+
+
+def _up_to(stops: Sequence[int], ids: memoryview) -> memoryview:
+    """Cut what no model generates: all after an id that stops it."""
+    end = next((nth for nth, one in enumerate(ids, 1) if one in stops), len(ids))
+    return ids[:end]
 
 
 def _last_place(head: bytes, ids: bytes) -> int | None:
