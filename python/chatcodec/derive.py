@@ -7,7 +7,7 @@
 ... {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 ... {% endif %}'''
 >>> print(derive(Codec(Template(source), Vocab.embedded()), "my-model").splitlines()[0])
-# Derived from the chat template of my-model by `chatcodec formats derive`.
+# Derived from the chat template of my-model by `chatcodec derive`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def derive(codec: Codec, model: str) -> str:
     text = re.sub(r'^source = ".*"$', lambda _: f"source = {source}", text, flags=re.MULTILINE)
     left_out = _left_out(codec, Codec(_load(text), codec.vocab))
     head = [
-        f"Derived from the chat template of {model} by `chatcodec formats derive`.",
+        f"Derived from the chat template of {model} by `chatcodec derive`.",
         f"Compared with the template on {same} conversations of texts: the same ids.",
         (f"Refused or written differently by this file: {', '.join(left_out) or 'nothing found'}."),
         "`chatcodec formats check` compares it with the template, as it is changed by hand.",

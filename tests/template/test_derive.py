@@ -1,4 +1,4 @@
-"""`chatcodec formats derive`: format files from published chat templates."""
+"""`chatcodec derive -o`: format files from published chat templates."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def test_the_command_writes_a_file_that_loads(
 ) -> None:
     template, written = tmp_path / "My Model.jinja", tmp_path / "mine.toml"
     template.write_text(SOURCE)
-    argv = ["formats", "derive", str(template), "--vocab", "embedded"]
+    argv = ["derive", str(template), "--vocab", "embedded", "--count", "9"]
     assert main([*argv, "-o", str(written)]) == 0
+    assert "whole conversations of texts  read 1 of 1" in capsys.readouterr().out
     loaded = Format.load(written)
     assert loaded.name == "my-model.jinja"
     codec = Codec(loaded, Vocab.embedded())
@@ -34,8 +35,6 @@ def test_the_command_writes_a_file_that_loads(
     messages = [{"role": "user", "content": "<|im_end|> is text"}]
     assert codec.encode(messages).ids.tolist() == by_template.encode(messages).ids.tolist()
     assert codec.decode(codec.encode(messages)) == messages
-    assert main(argv) == 0
-    assert capsys.readouterr().out == written.read_text()
     assert main(["encode", "--format", str(written), "--vocab", "no"]) == 2
 
 
@@ -51,15 +50,18 @@ def test_what_is_left_out_is_said() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["derive"], "formats derive: expected MODEL"),
+        (["derive"], "needs a model, expected `--model"),
         (["derive", "absent-model/x"], "absent-model/x"),
-        (["make", "x"], "argument action: invalid choice"),
+        (["derive", "x", "--model", "y"], "--model: is given beside MODEL"),
+        (["derive", "--vocab", "embedded", "--count", "0"], "expected a number from 1"),
+        (["derive", "--vocab", "embedded", "--count", "8"], "--count: is 8, expected 9 at least"),
+        (["formats", "derive", "x"], "argument action: invalid choice"),
     ],
 )
 def test_wrong_arguments(
     arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["formats", *arguments]) == 2
+    assert main(arguments) == 2
     assert problem in capsys.readouterr().err
 
 
@@ -69,9 +71,10 @@ def test_what_cannot_be_derived_is_refused(
     template = tmp_path / "odd.jinja"
     template.write_text("{% for m in messages | sort(attribute='content') %}{{ m.content }},"
                         "{% endfor %}<|im_end|>")  # fmt: skip
-    assert main(["formats", "derive", str(template)]) == 2
+    assert main(["derive", str(template)]) == 2
     assert "odd.jinja: needs the model's vocabulary, expected `--vocab" in capsys.readouterr().err
-    assert main(["formats", "derive", str(template), "--vocab", "embedded"]) == 2
+    output = str(tmp_path / "odd.toml")
+    assert main(["derive", str(template), "--vocab", "embedded", "-o", output]) == 2
     assert "could not be derived" in capsys.readouterr().err
     with pytest.raises(FormatError, match="is the built-in format `internlm2`"):
         derive(Codec("internlm2", vocab="embedded"), "internlm/internlm2-chat-7b")

@@ -17,6 +17,7 @@ __all__ = [
     "add_audit",
     "add_codec",
     "add_completion",
+    "add_derive",
     "add_encode",
     "add_files",
     "add_formats",
@@ -288,6 +289,43 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_derive(parser: argparse.ArgumentParser) -> None:
+    """Add the model of `derive`, the conversations that are tried, and the files to write."""
+    parser.add_argument(
+        "named",
+        nargs="?",
+        metavar="MODEL",
+        help="what `--model` names; or a file with a chat template alone, with --vocab",
+    )
+    parser.add_argument(
+        "--count",
+        type=_positive,
+        default=1000,
+        metavar="N",
+        help="random conversations, of all parts together (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="S",
+        help="what the conversations are made from (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="all of it as a JSON object")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE.toml",
+        help="write the turns of the template as a format file, if there is one that is exact",
+    )
+    parser.add_argument(
+        "--response-template",
+        metavar="FILE.json",
+        help="write what reads the model as a `response_template` of tokenizer_config.json",
+    )
+    _add_color(parser)
+
+
 def add_prepare(parser: argparse.ArgumentParser) -> None:
     """Add the input, output and options of `prepare`."""
     parser.add_argument(
@@ -364,8 +402,6 @@ def add_formats(parser: argparse.ArgumentParser) -> None:
         "--for", dest="model", metavar="MODEL_NAME", help="the format of this model alone"
     )
     actions = parser.add_subparsers(title="format files", dest="action")
-    _add_derive(_action(actions, "derive", "write a format file from a model's chat template",
-                        _DERIVE, ("chatcodec formats derive ./model -o mychat.toml",)))  # fmt: skip
     examples = (
         "chatcodec formats check mychat.toml",
         "chatcodec formats check mychat.toml --model ./model --watch",
@@ -374,16 +410,11 @@ def add_formats(parser: argparse.ArgumentParser) -> None:
                        _CHECK, examples))  # fmt: skip
 
 
-_DERIVE = """\
-The file writes the turns of the template, in messages of text. Its first lines say what it was
-compared on, and what of the template it leaves out: calls, results, tools or reasoning. Add these
-by hand; `chatcodec formats check FILE --model MODEL` then shows what is still different."""
-
 _CHECK = """\
 Conversations of all shapes are encoded, decoded and streamed by the file. With a model, their ids
 are compared with those of the model's chat template: the first difference is shown, and the key of
 the file that writes there. Without one, the vocabulary has the file's control tokens and single
-bytes. `chatcodec formats derive MODEL -o FILE` begins a file.
+bytes. `chatcodec derive MODEL -o FILE` begins a file.
 
   ok       right; with a model: the template's ids
   refused  the format has no place for a part of the conversation, which is no failure
@@ -410,19 +441,6 @@ def _action(
         epilog=f"examples:\n{lines}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
-    )
-
-
-def _add_derive(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "derived",
-        nargs="?",
-        metavar="MODEL",
-        help="a model's folder, GGUF file or name on the hub, or a template, with --vocab",
-    )
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it")
-    parser.add_argument(
-        "--vocab", metavar="FILE|DIR", help="the vocabulary of a template, or `embedded`"
     )
 
 

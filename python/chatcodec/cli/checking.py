@@ -89,11 +89,10 @@ def _load(args: Namespace) -> _Given:
     alone = args.model is not None and is_template(Path(args.model))
     model = args.model if alone else model_of(args)
     if model is not None:
-        args.derived = model
         with warnings.catch_warnings():
             # What reads the model's calls is the file that is checked.
             warnings.simplefilter("ignore")
-            template = load_template_codec(args)
+            template = load_template_codec(args, model)
         return _Given(args.file, template.vocab, template, golden)
     if args.vocab is None:
         return _Given(args.file, None, None, golden)

@@ -14,6 +14,7 @@ from chatcodec import Format, formats
 from chatcodec.audit_server import audit_server
 from chatcodec.cli import arguments
 from chatcodec.cli.checking import check
+from chatcodec.cli.deriving import derive
 from chatcodec.cli.lines import Line, attempt, dumps, each, process, read
 from chatcodec.cli.loading import (
     UsageError,
@@ -22,7 +23,6 @@ from chatcodec.cli.loading import (
     load_model_format,
     load_options,
     load_sanitizing,
-    load_template_codec,
     load_tools,
     load_vocab,
     model_of,
@@ -33,7 +33,6 @@ from chatcodec.cli.serving import add_serve, serve
 from chatcodec.cli.show import Look, legend, show, show_failure
 from chatcodec.cli.terminal import wants_color
 from chatcodec.cli.vocabulary import describe, show_vocab
-from chatcodec.derive import derive
 from chatcodec.errors import ChatCodecError
 from chatcodec.pages import encoding_data, items_page, stream_data
 
@@ -227,24 +226,7 @@ def _studio(args: Namespace) -> bool:
     return True
 
 
-def _derive(args: Namespace) -> bool:
-    if args.derived is None:
-        raise UsageError("formats derive: expected MODEL")
-    codec = load_template_codec(args)
-    try:
-        text = derive(codec, args.derived)
-    except ChatCodecError as error:
-        raise UsageError(str(error)) from error
-    if args.output is None:
-        sys.stdout.write(text)
-    else:
-        Path(args.output).write_text(text, encoding="utf-8")
-    return True
-
-
 def _formats(args: Namespace) -> bool:
-    if args.action == "derive":
-        return _derive(args)
     if args.action == "check":
         return check(args)
     if args.model is not None:
@@ -435,11 +417,11 @@ COMMANDS = (
     ),
     Command(
         "formats",
-        "list the built-in chat formats; derive or check a format file",
+        "list the built-in chat formats; check a format file",
         "`guarantee` is `ids` where turns are told apart by ids, `text` where by ordinary text.\n"
         "`--for` names the format of a model. For a model without a built-in format,\n"
-        "`derive` begins a format file, and `check` shows where it differs from the model's\n"
-        "template: see `chatcodec formats derive --help` and `chatcodec formats check --help`.",
+        "`chatcodec derive -o FILE` begins a format file, and `check` shows where it differs from\n"
+        "the model's template: see `chatcodec formats check --help`.",
         (
             "chatcodec formats",
             "chatcodec formats --json",
@@ -447,6 +429,25 @@ COMMANDS = (
         ),
         (arguments.add_formats,),
         _formats,
+    ),
+    Command(
+        "derive",
+        "what reads a model's completions, and whether it reads all that the template writes",
+        "Random conversations are written by the model's chat template and read back: texts,\n"
+        "calls, results, reasoning, nested arguments. Each part has an example as the model would\n"
+        "write it, and, where it is not read, the shortest conversation that fails.\n"
+        "With `-o` the turns of the template are written as a format file; its first lines say\n"
+        "what it was compared on, and what of the template it leaves out. Add that by hand:\n"
+        "`chatcodec formats check FILE --model MODEL` shows what is still different.\n"
+        "The exit status is 1 if something that the template writes is not read back.",
+        (
+            "chatcodec derive ./model",
+            "chatcodec derive ./model --count 10000 --seed 7 --json",
+            "chatcodec derive ./model -o mychat.toml",
+            "chatcodec derive ./model --response-template response.json",
+        ),
+        (arguments.add_derive, arguments.add_codec),
+        derive,
     ),
     Command(
         "audit",

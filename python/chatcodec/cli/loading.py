@@ -152,9 +152,9 @@ def is_template(path: Path) -> bool:
     return path.is_file() and path.suffix.lower() in {".jinja", ".jinja2", ".j2"}
 
 
-def load_template_codec(args: Namespace) -> Codec:
+def load_template_codec(args: Namespace, model: str) -> Codec:
     """Load the codec of a model, or of the template in a file."""
-    path = Path(args.derived)
+    path = Path(model)
     with usage_errors():
         if is_template(path):
             if args.vocab is None:
@@ -163,7 +163,7 @@ def load_template_codec(args: Namespace) -> Codec:
                     f"`--vocab {EMBEDDED}` tries the template without one"
                 )
             return Codec(Template.load(path), args.vocab)
-    args.model = args.derived
+    args.model = model
     return load_codec(args)
 
 
