@@ -12,7 +12,7 @@ import template_oracle as oracle
 import test_derived_readers as derived
 import test_template_codec as published
 from chatcodec import Codec, FormatError, Template, TemplateError, Vocab, prove
-from chatcodec.proof import PartProof, Proof, prove_reader
+from chatcodec.proof import Part, PartProof, Proof, prove_reader
 
 CALLS = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
@@ -156,6 +156,74 @@ def test_only_some_parts_are_tried() -> None:
     writer, reader = codec_of(CALLS, reader="chatml"), codec_of(CALLS, reader="internlm2")
     proof = prove_reader(writer, reader, ("a call",), count=5, seed=0)
     assert [str(part) for part in proof.parts] == ["a call: read 5 of 5"]
+
+
+class Lossy:
+    """A reader that loses the last message of what it decodes, and the text of what it streams."""
+
+    def __init__(self, codec: Codec) -> None:
+        self.codec = codec
+        self.parse = codec.parse
+        self.sizes: list[int] = []
+
+    def decode(self, *args: Any, **options: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+        return self.codec.decode(*args, **options)[:-1]
+
+    def stream(self, *args: Any, **options: Any) -> Lossy:  # noqa: ANN401
+        self.streamed = self.codec.stream(*args, **options)
+        return self
+
+    def push(self, ids: memoryview) -> None:
+        self.sizes.append(len(ids))
+        self.streamed.push(ids)
+
+    def finish(self) -> None:
+        self.streamed.finish()
+
+    def message(self) -> dict[str, Any]:
+        return {**self.streamed.message(), "content": ""}
+
+
+def test_decoded_and_streamed_messages_are_compared() -> None:
+    writer = Codec("internlm2", vocab="embedded")
+    lossy: Any = Lossy(writer)
+    parts: tuple[Part, ...] = (
+        "an answer of text", "whole conversations of texts", "a result of a call",
+    )  # fmt: skip
+    text, whole, result = prove_reader(writer, lossy, parts, count=15, seed=0).parts
+    for found, way in ((text, "stream"), (whole, "decode"), (result, "decode")):
+        assert (found.read, found.written) == (0, 5)
+        assert found.misread is not None
+        assert found.misread.way == way
+    assert set(lossy.sizes) > {1, 2, 8}
+    assert whole.misread is not None
+    assert whole.misread.first == "`messages` has 0 items, expected 1"
+    # The shortest conversation is a question.
+    assert [one["role"] for one in whole.misread.expected] == ["user"]
+
+
+def test_failures_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    def length() -> int:
+        part = parts_of(prove(codec, count=45))["nested arguments"]
+        assert part.misread is not None
+        return len(json.dumps(part.misread.conversation["messages"]))
+
+    codec = codec_of(CALLS, reader="chatml")
+    shortened = length()
+    monkeypatch.setattr("chatcodec.proof._SHORTENED", 0)
+    assert shortened < length()
+
+
+@pytest.mark.skipif(not published.PUBLISHED, reason=f"no templates in {published.FOLDER}")
+@pytest.mark.parametrize(
+    "name", ["_chatml", "inkbot", "llama-2-chat", "llama-3-instruct", "mistral-instruct", "qwen2"]
+)
+def test_answers_begin_where_models_begin(name: str) -> None:
+    """Before answers of the past, these write another text or other ids than their prompts."""
+    codec = derived.codec_of(f"{name}.jinja")
+    assert codec is not None
+    part = parts_of(prove(codec, count=180))["an answer of text"]
+    assert (part.read, part.written) == (20, 20)
 
 
 @pytest.mark.skipif(not published.PUBLISHED, reason=f"no templates in {published.FOLDER}")
