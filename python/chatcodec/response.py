@@ -35,9 +35,6 @@ _NAMES, _KEY, _VALUE = ("fwzk", "gwzk"), "kwzk", "vwzk"
 _WHOLE = {"whole conversations of texts", "a result of a call"}
 """What no reader of completions reads."""
 
-_COUNT = 30
-"""The number of random answers of each part that have to be read."""
-
 
 def export_response(codec: Codec, proof: Proof | None = None) -> dict[str, Any]:
     """Write the reader of a codec as a response template, version 1.
@@ -54,14 +51,17 @@ def export_response(codec: Codec, proof: Proof | None = None) -> dict[str, Any]:
         return known
     proof = prove(codec) if proof is None else proof
     read = {part.part for part in proof.parts if part.written and part.is_fine}
+    parts = tuple(part.part for part in proof.parts if part.part in read - _WHOLE)
+    if not parts:
+        raise _cannot("has nothing to say, where the codec reads no answers back", "")
     try:
         spec = _Answers(codec).spec(read)
         template = ResponseTemplate(spec)
         reader = Codec(codec.template or _writer(codec), codec.vocab, reader=template)
     except (MessageError, TemplateError) as error:
         raise _cannot(f"cannot be made: {error}", "") from error
-    parts = tuple(part.part for part in proof.parts if part.part in read - _WHOLE)
-    tried = prove_reader(codec, reader, parts, count=_COUNT * len(parts), seed=proof.seed)
+    count = max(proof.count * len(parts) // len(proof.parts), len(parts))
+    tried = prove_reader(codec, reader, parts, count=count, seed=proof.seed)
     for part in tried.parts:
         if part.misread is not None:
             raise _cannot(f"would not read {part.part}: {part.misread.first}", part.part)

@@ -487,7 +487,7 @@ def test_other_format() -> None:
         (("encode", "--vocab", __file__), "test_cli.py"),
         (("encode", *EMBEDDED, "--tools", "absent.json"), "absent.json: no such file"),
         (("audit", "qwen3"), "`--format qwen3 --vocab FILE|DIR`"),
-        (("formats", "derive", "qwen3"), "qwen3: is a built-in format, expected a model's folder"),
+        (("derive", "qwen3"), "qwen3: is a built-in format, expected a model's folder"),
         (("encode", *EMBEDDED, "--tools", __file__), "is not JSON"),
         (("encode", *EMBEDDED, "--continue-final", "--generation-prompt"), "--continue-final"),
         (("encode", "--threads", "0"), "--threads"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import data
@@ -147,14 +148,22 @@ def test_an_export_that_reads_otherwise_is_refused(monkeypatch: pytest.MonkeyPat
     assert caught.value.key == "a call"
 
 
+def test_a_codec_that_reads_no_answers_has_none() -> None:
+    codec = codec_of(CALLS, reader="chatml")
+    proof = prove(codec, count=45)
+    unread = [replace(one, read=0) for one in proof.parts]
+    with pytest.raises(FormatError, match="has nothing to say"):
+        export_response(codec, replace(proof, parts=tuple(unread)))
+
+
 @pytest.mark.skipif(not published.PUBLISHED, reason=f"no templates in {published.FOLDER}")
-@pytest.mark.parametrize("name", data.share(published.PUBLISHED, 3, first=1))
+@pytest.mark.parametrize("name", data.share(published.PUBLISHED, 4, first=1))
 def test_published_templates(name: str) -> None:
     codec = derived.codec_of(name)
     if codec is None:
         pytest.skip("the template or its vocabulary is refused")
     try:
-        proof = prove(codec, count=180)
+        proof = prove(codec, count=90)
         spec = export_response(codec, proof)
     except (FormatError, TemplateError) as error:
         assert "expected" in str(error)  # noqa: PT017

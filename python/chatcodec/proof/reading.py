@@ -108,15 +108,15 @@ def _answers(prompt: Encoding, whole: Encoding) -> Iterator[tuple[memoryview, me
     conversation does not begin with. Else it follows the common beginning.
     """
     begun, ids = memoryview(prompt.ids), memoryview(whole.ids)
+    if ids[: len(begun)] == begun:
+        yield begun, ids[len(begun) :]
+        return
     # What the prompt goes on with may be what the answer's own text begins with.
     last = max(whole.message_indices)
     said = zip(whole.message_indices, whole.is_content, strict=True)
     own = next((nth for nth, (of, is_own) in enumerate(said) if is_own and of == last), len(ids))
     pairs = enumerate(zip(begun, ids[:own], strict=False))
-    same = next((nth for nth, (one, other) in pairs if one != other), min(len(begun), own))
-    if same == len(begun):
-        yield begun, ids[same:]
-        return
+    same = next((nth for nth, (one, other) in pairs if one != other), own)
     last_control = bytes(memoryview(prompt.is_control)).rfind(1)
     for start, head in ((0, begun[max(last_control, 0) :]), (same, begun[same:])):
         at = _last_place(bytes(head), bytes(ids[start:]))
