@@ -85,4 +85,4 @@ def _reader(codec: Codec) -> Reader:
         return "text"
     if told.startswith("completions are read as format"):
         return "part for answers"
-    return "derived format" if "by a format that was derived" in told else "format"
+    return "derived format" if "that was derived from the template" in told else "format"

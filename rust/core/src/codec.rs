@@ -874,6 +874,10 @@ impl Codec {
         ids: &[TokenId],
         own: usize,
     ) -> Option<Message> {
+        // After a result, some templates write no head; the usual prompt may open reasoning.
+        let head = self.generation_prompt().get(..1).filter(|_| self.format().has_reasoning());
+        let is_headed = self.prompt_read(prompt).is_some();
+        let prompt = head.filter(|_| !is_headed).unwrap_or(prompt);
         let mut stream = self.stream(Some(prompt)).configured_as(configured);
         let mut events = Vec::new();
         push_stretches(&mut stream, ids, &mut events);

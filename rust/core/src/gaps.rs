@@ -183,15 +183,15 @@ impl Gap {
 pub(crate) struct Gaps {
     all: Vec<Gap>,
     /// What stands before each question, or before some of them, the longest first.
-    openers: Vec<Vec<Unit>>,
+    questions: Vec<Vec<Unit>>,
     /// Whether results are written as JSON strings.
     escapes_results: bool,
 }
 
 /// What stands before questions: what all gaps before them end with, or else the end of each gap from its last control
 /// token on.
-fn openers(questions: Vec<&[Unit]>) -> Option<Vec<Vec<Unit>>> {
-    let (first, others) = questions.split_first()?;
+fn openers(gaps: &[&[Unit]]) -> Option<Vec<Vec<Unit>>> {
+    let (first, others) = gaps.split_first()?;
     let common = others.iter().fold(*first, |common, gap| {
         let pairs = common.iter().rev().zip(gap.iter().rev());
         &common[common.len() - pairs.take_while(|(one, other)| one == other).count()..]
@@ -200,7 +200,7 @@ fn openers(questions: Vec<&[Unit]>) -> Option<Vec<Vec<Unit>>> {
         return Some(vec![common.to_vec()]);
     }
     let last = |gap: &[Unit]| Some(gap[gap.iter().copied().rposition(is_token)?..].to_vec());
-    let mut openers: Vec<Vec<Unit>> = questions.into_iter().map(last).collect::<Option<_>>()?;
+    let mut openers: Vec<Vec<Unit>> = gaps.iter().copied().map(last).collect::<Option<_>>()?;
     openers.sort_by_key(|opener| std::cmp::Reverse(opener.len()));
     openers.dedup();
     Some(openers)
@@ -217,11 +217,11 @@ impl Gaps {
                 || gap.to == Place::End
                 || gap.from == Place::Start && !gap.pieces.is_empty()
         });
-        let questions = gaps.iter().filter(|gap| gap.to == Place::Question).map(Gap::fixed);
-        let openers = openers(questions.filter(|units| !units.is_empty()).collect())?;
+        let before = gaps.iter().filter(|gap| gap.to == Place::Question).map(Gap::fixed);
+        let questions = openers(&before.filter(|units| !units.is_empty()).collect::<Vec<_>>())?;
         let is_read = gaps.iter().any(|gap| gap.to == Place::Answer)
             && gaps.iter().any(|gap| gap.from == Place::Answer);
-        is_read.then(|| Arc::new(Self { all: gaps, openers, escapes_results }))
+        is_read.then(|| Arc::new(Self { all: gaps, questions, escapes_results }))
     }
 
     /// Whether the template was seen to write results of calls.

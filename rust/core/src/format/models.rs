@@ -86,7 +86,7 @@ impl Format {
             if near.is_empty() { String::new() } else { format!("a name such as `{near}`, or ") };
         Err(refused(format!(
             "no built-in format is known for this model; expected {or_near}the name of a format; without one, \
-             `Codec.from_pretrained` uses the model's own chat template"
+             `Codec.from_pretrained` uses the model's own chat template, and `chatcodec derive MODEL` shows what it reads"
         )))
     }
 }
