@@ -27,7 +27,7 @@ from template_oracle import SCENARIOS
 from test_constrain import NO_CALLS
 
 SPELLED = re.compile(
-    r"\]<\]minimax\[>\[|\[\|[^|\[\]\s]{1,40}\|\]|</?[a-z]+:[a-z_]+>|\]~!?b\[?\]?|\[e~\[|〈\|[A-Z]+\|〉|<\|[a-z_]+>|<[a-z_]+\|>"
+    r"\]<\]minimax\[>\[|\[\|[^|\[\]\s]{1,40}\|\]|</?[a-z_]+:[a-z_]+>|\]~!?b\[?\]?|\[e~\[|〈\|[A-Z]+\|〉|<\|[a-z_]+>|<[a-z_]+\|>"
     r"|<\|\"\|>|<\|[^|<>\s'\"{}]{1,40}\|>|<｜[^<>\s'\"{}]{1,40}｜>|</?[a-z_]{2,30}>|\[/?[A-Za-z_]{3,24}\]|<<?/?SYS>>?"
 )
 """Control tokens, as the tokenizers of these models have them."""

@@ -8,6 +8,9 @@ use chatcodec_vocab::Vocab;
 use super::{Found, Gap, Gaps, Place, ReadsAnswer, Unit, id_of, ids, is_token, text};
 use crate::message::{Message, Role};
 
+/// The most places where the first question is looked for.
+const MOST_OPENERS: usize = 8;
+
 /// A conversation that is being read.
 pub(super) struct Reading<'a> {
     pub(super) gaps: &'a Gaps,
@@ -19,19 +22,18 @@ pub(super) struct Reading<'a> {
 impl Reading<'_> {
     /// Reads all before the first question as a system message: declarations of tools, for example.
     pub(super) fn after_preamble(&self) -> Option<Vec<Message>> {
-        let mut places = 0..self.units.len();
-        let (at, opener) = places.find_map(|at| Some((at, self.opener_at(at)?)))?;
         // No answer begins before.
         let is_head = |gap: &&Gap| gap.from == Place::Question && gap.to == Place::Answer;
         let heads = || self.gaps.all.iter().filter(is_head).map(Gap::fixed);
         let is_answer =
             |at: usize| heads().any(|head| !head.is_empty() && self.units[at..].starts_with(head));
-        if (0..at).any(is_answer) {
-            return None;
-        }
-        let mut messages = vec![Message::new(Role::System, self.preamble(at, opener))];
-        self.rest(&mut messages, Place::Question, at + opener.len())?;
-        Some(messages)
+        let places = (0..self.units.len()).take_while(|at| !is_answer(*at));
+        let openers = places.filter_map(|at| Some((at, self.opener_at(at)?)));
+        openers.take(MOST_OPENERS).find_map(|(at, opener)| {
+            let mut messages = vec![Message::new(Role::System, self.preamble(at, opener))];
+            self.rest(&mut messages, Place::Question, at + opener.len())?;
+            Some(messages)
+        })
     }
 
     /// What stands before a question, at a unit.
