@@ -424,7 +424,7 @@ def test_names_near_the_name_of_a_model(model: str, near: list[str]) -> None:
     with pytest.raises(chatcodec.FormatError) as raised:
         chatcodec.Format.for_model(model)
     named = re.findall("`([^`]*)`", str(raised.value).partition("expected")[2])
-    assert named == [*near, "Codec.from_pretrained"]
+    assert named == [*near, "Codec.from_pretrained", "chatcodec derive MODEL"]
 
 
 def test_version() -> None:

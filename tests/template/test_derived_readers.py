@@ -55,7 +55,7 @@ TOOLS: list[dict[str, Any]] = [
 INNER = re.compile(
     "</?(default|description|enum|function|name|parameters?|properties|required|return|type)>"
 )
-"""Tags within calls and declarations of tools: text in the vocabularies of the models that have such tags."""
+"""Tags within calls and declarations of tools: text in the vocabularies of models with such tags."""
 
 
 def spellings_of(source: str) -> tuple[str, ...]:
@@ -230,7 +230,11 @@ def result_read_back(codec: Codec, seed: random.Random, count: int) -> tuple[int
             if any(text not in whole.text for text in (name, city["city"], "7035 x")):
                 continue
             written += 1
-            told = [it for it in codec.decode(whole.ids, tools=TOOLS) if it["role"] in ("assistant", "tool")]
+            told = [
+                it
+                for it in codec.decode(whole.ids, tools=TOOLS)
+                if it["role"] in ("assistant", "tool")
+            ]
             told = [it for it in told if it.get("content") or it.get("tool_calls")][-2:]
             roles = [it["role"] for it in told]
             is_read = roles == ["assistant", "tool"] and seen(told[0]) == seen(message)
@@ -292,6 +296,31 @@ def test_any_ids_in_any_chunks_give_the_same_events(name: str) -> None:
         assert text_of(at_once) == text_of(one_by_one)
         codec.parse(ids, prompt)
         codec.decode(ids)
+
+
+@pytest.mark.parametrize("name", data.share(published.PUBLISHED, 3, first=0))
+def test_what_is_decoded_loses_no_text(name: str) -> None:
+    """Words after pieces of a conversation, and anywhere between control tokens, are decoded."""
+    codec = codec_of(name)
+    if codec is None:
+        pytest.skip("the template or its vocabulary is refused")
+    seed = random.Random(name)
+    control = sorted(codec.vocab.control.values())
+    turns = [("user", "qwzu"), ("assistant", "vwzu"), ("user", "xwzu")]
+    whole: list[int] = []
+    with contextlib.suppress(ChatCodecError):  # One wants more than messages.
+        messages = [{"role": role, "content": text} for role, text in turns]
+        whole = codec.encode(messages).ids.tolist()
+    for _ in range(20):
+        ids = whole[: seed.randint(0, len(whole))]
+        words = []
+        for _ in range(seed.randint(1, 6)):
+            words.append("".join(seed.choices("bdgjpqvwz", k=8)))
+            ids += [seed.choice(control)] if seed.random() < 0.6 else []
+            ids += codec.vocab.encode(words[-1]).tolist()
+            ids += whole[seed.randint(0, len(whole)) :] if seed.random() < 0.3 else []
+        told = str(codec.decode(ids))
+        assert [word for word in words if word not in told] == [], codec.vocab.decode(ids)
 
 
 def text_of(events: list[Any]) -> list[tuple[str, str]]:

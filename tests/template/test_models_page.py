@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import test_derived_readers as derived
 import test_template_codec as published
 from chatcodec import Codec, prove
 from chatcodec.errors import ChatCodecError
-from chatcodec.proof import PartProof
+
+if TYPE_CHECKING:
+    from chatcodec.proof import PartProof
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 TABLE = re.compile(r"(?<=<!-- templates -->\n\n).*?(?=\n\n<!-- /templates -->)", re.DOTALL)
@@ -63,7 +66,7 @@ def table() -> str:
         codec = derived.codec_of(name)
         assert codec is not None, name
         try:
-            parts = {part.part: part for part in prove(codec, count=COUNT).parts}
+            parts = {str(part.part): part for part in prove(codec, count=COUNT).parts}
         except ChatCodecError:  # The template takes lists of parts, or no conversation.
             continue
         cells = [share([parts[part] for part in column]) for column in COLUMNS.values()]

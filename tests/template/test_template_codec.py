@@ -416,7 +416,7 @@ def test_the_canonical_form_is_what_is_read_back(tmp_path: Path) -> None:
     assert canonical == [{"role": "user", "content": "q"}, messages[1]]
     assert canonical == codec.decode(codec.encode(messages).ids)
     assert codec.extend(codec.encode(messages[:1]).ids, [], messages[:1]).text.count(" q ") == 0
-    _, codec = made(OTHER.replace("[U]", "{{ m.content }}[U]"), tmp_path)
+    _, codec = made(OTHER.replace("in messages %}", "in messages | reverse %}"), tmp_path)
     with pytest.raises(MessageError, match="no canonical form"):
         codec.canonical(messages)
     with pytest.raises(MessageError, match="`prompt` is ids"):

@@ -15,11 +15,11 @@ import contextlib
 import json
 import random
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from chatcodec.errors import MessageError, TemplateError
-from chatcodec.proof.conversations import PARTS, Conversation, Part, shorter
+from chatcodec.proof.conversations import PARTS, TOOLS, Conversation, Part, shorter
 from chatcodec.proof.reading import Misread, Written, misread, write
 
 if TYPE_CHECKING:
@@ -146,6 +146,12 @@ class _Tries:
         self.writer = writer
         self.reader = reader
         self.end = end
+        self.needs_tools = _needs_tools(writer)
+
+    def conversation(self, part: Part, seed: random.Random) -> Conversation:
+        """Make a random conversation, with tools for a template that needs them."""
+        made = Conversation.random(part, seed)
+        return replace(made, tools=TOOLS) if self.needs_tools else made
 
     def part(self, part: Part, count: int, seed: random.Random) -> PartProof:
         """Try a part."""
@@ -164,7 +170,7 @@ class _Tries:
                     "expected fewer, a lower `count`"
                 )
             try:
-                one = self.one(Conversation.random(part, seed), seed)
+                one = self.one(self.conversation(part, seed), seed)
             except (MessageError, TemplateError) as error:
                 refusals.append(str(error))
             else:
@@ -200,6 +206,18 @@ class _Tries:
                 if one is not None and one.misread is not None and _length(one) < _length(best):
                     best, candidates = one, shorter(candidate)
         return best
+
+
+def _needs_tools(writer: Codec) -> bool:
+    """Whether a template fails on a question without tools, and writes one with tools."""
+    question = [{"role": "user", "content": "Hi"}]
+    with contextlib.suppress(MessageError, TemplateError):
+        try:
+            writer.encode(question)
+        except TemplateError:
+            writer.encode(question, tools=TOOLS)
+            return True
+    return False
 
 
 def _length(tried: _Tried) -> int:

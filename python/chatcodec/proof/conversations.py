@@ -42,8 +42,12 @@ _BREAKS = _HARD + "\n"
 
 
 def _tool(name: str) -> dict[str, Any]:
-    properties = {key: {"type": kind} for key, kind in zip(_KEYS, _KINDS, strict=True)}
-    properties["nothing"] = {"type": "null"}
+    kinds = {**dict(zip(_KEYS, _KINDS, strict=True)), "nothing": "null"}
+    # Some templates read a description of each parameter, and the schema of a list's items.
+    properties: dict[str, Any] = {
+        key: {"type": kind, "description": "A value."} for key, kind in kinds.items()
+    }
+    properties["items"]["items"] = {"type": "string"}
     parameters = {"type": "object", "properties": properties}
     function = {"name": name, "description": "Looks.", "parameters": parameters}
     return {"type": "function", "function": function}
