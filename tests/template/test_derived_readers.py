@@ -55,7 +55,7 @@ TOOLS: list[dict[str, Any]] = [
 INNER = re.compile(
     "</?(default|description|enum|function|name|parameters?|properties|required|return|type)>"
 )
-"""Tags within calls and declarations of tools: text in the vocabularies of models with such tags."""
+"""Tags within calls and declarations of tools: text in the vocabularies of such models."""
 
 
 def spellings_of(source: str) -> tuple[str, ...]:
