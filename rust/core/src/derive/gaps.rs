@@ -1,11 +1,12 @@
 //! What a template writes between the texts of messages, by rendering short conversations.
 //!
 //! In: a codec that writes by the template. Out: the gaps between messages, by which whole conversations are read. Each
-//! conversation below tells a gap; texts, names and ids of the conversations are known, so what stands between them is
-//! the template's. Cost: some forty short renderings.
+//! conversation of `gaps.json` says what it tells. Texts, names and ids of the conversations are known, so what stands
+//! between them is the template's. Cost: some fifty short renderings.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::probe::{
@@ -61,51 +62,75 @@ fn ways_of_calls(probes: &Probes) -> Option<Given> {
     })
 }
 
-/// The conversations, each of which tells what stands between some of its messages.
-fn conversations(given: Option<Given>) -> Vec<Vec<Value>> {
-    let (asked, answer, later, second) =
-        (user(QUESTION), assistant(ANSWER), user(LATER), assistant(SECOND));
-    let of = |messages: &[&Value]| messages.iter().map(|it| (*it).clone()).collect::<Vec<_>>();
-    let instruction = system(SYSTEM);
-    let mut all = vec![
-        // The beginning, the end of a question, the generation prompt.
-        of(&[&asked]),
-        of(&[&asked, &answer]),
-        of(&[&asked, &answer, &later]),
-        // An answer after which nothing follows may have another beginning.
-        of(&[&asked, &answer, &later, &second]),
-        of(&[&asked, &answer, &second]),
-        of(&[&asked, &later]),
-        of(&[&instruction, &asked]),
-        of(&[&instruction, &asked, &answer]),
-    ];
-    for key in THOUGHTS {
-        all.push(of(&[&asked, &thinking(ANSWER, key, THOUGHT)]));
-        all.push(of(&[&asked, &thinking(ANSWER, key, THOUGHT), &later]));
+/// A conversation that tells what stands between some of its messages.
+#[derive(Deserialize)]
+struct Declared {
+    turns: Vec<Turn>,
+}
+
+/// A message of a declared conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Turn {
+    System,
+    Question,
+    Later,
+    Answer,
+    Second,
+    Thought,
+    Call,
+    Calls,
+    ThoughtfulCall,
+    Result,
+    OtherResult,
+    Again,
+}
+
+static DECLARED: LazyLock<Vec<Declared>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("gaps.json")).unwrap_or_default());
+
+impl Turn {
+    /// Whether only a template that writes calls is given the message.
+    fn is_of_calls(self) -> bool {
+        use Turn::{Again, Call, Calls, OtherResult, Result, ThoughtfulCall};
+        matches!(self, Call | Calls | ThoughtfulCall | Result | OtherResult | Again)
     }
-    let Some(given) = given else { return all };
-    let (call, calls) = (calling("", 1, given), calling("", 2, given));
-    let result = |at: usize| result_of(RESULTS[at], at.min(1), given);
-    let again = result_of(RESULTS[2], 0, given);
-    all.extend([
-        of(&[&asked, &call]),
-        of(&[&asked, &call, &result(0)]),
-        of(&[&asked, &call, &result(0), &second]),
-        of(&[&asked, &call, &result(0), &second, &later]),
-        of(&[&asked, &call, &result(0), &call, &again]),
-        of(&[&asked, &call, &result(0), &call, &again, &second]),
-        of(&[&asked, &calls, &result(0), &result(1)]),
-        of(&[&asked, &calls, &result(0), &result(1), &second]),
-        of(&[&asked, &answer, &later, &call, &result(0), &second]),
-        of(&[&asked, &call, &result(0), &later]),
-    ]);
-    let mut thoughtful = call.clone();
-    for key in THOUGHTS {
-        thoughtful[key] = THOUGHT.into();
+
+    /// The message, with reasoning under this key.
+    fn message(self, given: Given, key: &str) -> Value {
+        match self {
+            Turn::System => system(SYSTEM),
+            Turn::Question => user(QUESTION),
+            Turn::Later => user(LATER),
+            Turn::Answer => assistant(ANSWER),
+            Turn::Second => assistant(SECOND),
+            Turn::Thought => thinking(ANSWER, key, THOUGHT),
+            Turn::Call => calling("", 1, given),
+            Turn::Calls => calling("", 2, given),
+            Turn::ThoughtfulCall => {
+                let mut call = calling("", 1, given);
+                call[key] = THOUGHT.into();
+                call
+            }
+            Turn::Result => result_of(RESULTS[0], 0, given),
+            Turn::OtherResult => result_of(RESULTS[1], 1, given),
+            Turn::Again => result_of(RESULTS[2], 0, given),
+        }
     }
-    all.push(of(&[&asked, &thoughtful]));
-    all.push(of(&[&asked, &thoughtful, &result(0), &second]));
-    all
+}
+
+/// The declared conversations that a template may write; those with reasoning under each key that templates know.
+fn conversations(given: Option<Given>) -> impl Iterator<Item = Vec<Value>> {
+    let is_tried = move |declared: &&Declared| {
+        given.is_some() || !declared.turns.iter().any(|turn| turn.is_of_calls())
+    };
+    DECLARED.iter().filter(is_tried).flat_map(move |Declared { turns }| {
+        let thinks = turns.iter().any(|it| matches!(it, Turn::Thought | Turn::ThoughtfulCall));
+        let keys = THOUGHTS.iter().take(if thinks { THOUGHTS.len() } else { 1 });
+        keys.map(move |key| {
+            turns.iter().map(|turn| turn.message(given.unwrap_or_default(), key)).collect()
+        })
+    })
 }
 
 /// What was seen between two messages.
@@ -317,4 +342,47 @@ fn numbered(gap: &Gap) -> Gap {
         held => vec![held.clone()],
     });
     Gap { pieces: pieces.collect(), ..gap.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use chatcodec_vocab::Vocab;
+
+    use super::*;
+    use crate::conversation::ReadOptions;
+    use crate::encode::EncodeOptions;
+    use crate::template::Template;
+
+    #[test]
+    fn each_declared_conversation_is_read() {
+        assert_eq!(DECLARED.len(), include_str!("gaps.json").matches("\"tells\"").count());
+        assert!(DECLARED.iter().all(|declared| declared.turns.first() != Some(&Turn::Answer)));
+    }
+
+    #[test]
+    fn results_in_a_turn_of_the_user_are_read_after_calls() {
+        let source = "{% for m in messages %}<|im_start|>{{ 'user' if m.role == 'tool' else m.role }}\n\
+                      {% if m.role == 'tool' %}<tool_response>\n{{ m.content }}\n</tool_response>\
+                      {% else %}{{ m.content }}{% for c in m.tool_calls or [] %}<|action_start|>\
+                      {{ c.function | tojson }}<|action_end|>{% endfor %}{% endif %}<|im_end|>\n{% endfor %}\
+                      {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+        let template = Template::parse(source).unwrap();
+        let (codec, _) = Codec::of_template(&template, &[], &Vocab::embedded()).unwrap();
+        assert!(codec.reads_by_gaps() && codec.reads_results_by_gaps());
+        let given = Given::default();
+        let messages = Value::Array(vec![
+            user("<tool_response>\nno\n</tool_response>"),
+            calling("", 1, given),
+            result_of("7 \u{e9}\n", 0, given),
+            assistant("Yes."),
+        ]);
+        let read = codec.read_conversation(&messages, None, ReadOptions::default()).unwrap();
+        let encoding = codec.encode_conversation(read, &EncodeOptions::default()).unwrap();
+        let decoded = codec.decode(encoding.ids());
+        let roles: Vec<&str> = decoded.iter().map(|message| message.role.name()).collect();
+        assert_eq!(roles, ["user", "assistant", "tool", "assistant"]);
+        assert_eq!(decoded[0].content, "<tool_response>\nno\n</tool_response>");
+        assert_eq!(decoded[2].content, "7 \u{e9}\n");
+        assert_eq!(decoded[1].calls.len(), 1);
+    }
 }
