@@ -93,7 +93,19 @@ def read(codec: Codec, ids: list[int], prompt: list[int]) -> list[dict[str, Any]
     return calls
 
 
-@pytest.mark.parametrize("name", data.share(published.PUBLISHED, 4))
+ODD_PROMPTS = {
+    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B.jinja",
+    "CohereForAI-c4ai-command-r7b-12-2024-tool_use.jinja",
+}
+"""Templates that prompt otherwise than the format whose part for answers reads them."""
+
+
+def with_odd_prompts(names: list[str]) -> list[str]:
+    """Some published templates, and those with odd prompts."""
+    return [name for name in published.PUBLISHED if name in {*names, *ODD_PROMPTS}]
+
+
+@pytest.mark.parametrize("name", with_odd_prompts(data.share(published.PUBLISHED, 4)))
 def test_what_is_admitted_is_read(name: str) -> None:
     walker = walker_of(name)
     codec = walker.codec
@@ -167,7 +179,7 @@ def answer(
     return None
 
 
-@pytest.mark.parametrize("name", data.share(published.PUBLISHED, 4))
+@pytest.mark.parametrize("name", with_odd_prompts(data.share(published.PUBLISHED, 4)))
 def test_what_the_template_writes_is_admitted(name: str) -> None:
     walker = walker_of(name)
     codec = walker.codec

@@ -157,7 +157,7 @@ class Walker:
         runs = re.findall(rf"{one}(?: {one})+", text)
         texts = {json.loads(literal) for literal in re.findall(one, text)}
         texts |= {"".join(map(json.loads, re.findall(one, run))) for run in runs}
-        is_tag = re.compile(r"</|\(|<TOOL|<｜|<\w*\Z").search
+        is_tag = re.compile(r"</|\(|<TOOL|<｜|<[^<>]*\Z").search
         return sorted(text for text in texts if is_tag(text))
 
     def some(self, mask: Bits, chooser: random.Random) -> Ids:

@@ -11,7 +11,7 @@ use crate::conversation::{
 };
 use crate::encode::{self, EncodeOptions, Encoding, End, TemplateGiven, Trail};
 use crate::error::{Droppable, Error, MessagePart, Result};
-use crate::event::{Event, EventKind, NoticeKind, TurnReason};
+use crate::event::{Event, EventKind, NoticeKind, Part, TurnReason};
 use crate::format::{DeclaredTools, Format, Guarantee, KeptTools};
 use crate::gaps::Gaps;
 use crate::grammar::Grammar;
@@ -754,13 +754,32 @@ impl Codec {
             Constraint::new(&self.inner.bound, &self.inner.constraints, &request, options)
         };
         match constraint(prompt) {
-            Err(Error::Message { path, .. })
-                if path == "prompt" && self.inner.prompts_read == PromptsRead::Answer =>
+            Err(error @ Error::Message { .. })
+                if matches!(&error, Error::Message { path, .. } if path == "prompt")
+                    && self.inner.prompts_read == PromptsRead::Answer =>
             {
-                constraint(None)
+                // The template prompts otherwise than the format: another prompt after which the same part is read.
+                let part = self.part_after(request.prompt);
+                let opener = self.generation_prompt().get(..1);
+                let others = [None, opener].into_iter();
+                let mut others = others.filter(|other| self.part_after(*other) == part);
+                others.find_map(|other| constraint(other).ok()).ok_or(error)
             }
             made => made,
         }
+    }
+
+    /// The part that text after a prompt is of.
+    fn part_after(&self, prompt: Option<&[TokenId]>) -> Option<Part> {
+        let mut events = Vec::new();
+        let mut stream = self.stream(prompt);
+        stream.push_all(&self.vocab().encode("a"), &mut events);
+        stream.finish(TurnReason::Stop, &mut events);
+        events.iter().find_map(|event| match event.kind {
+            EventKind::Text(_) => Some(Part::Text),
+            EventKind::Reasoning(_) => Some(Part::Reasoning),
+            _ => None,
+        })
     }
 
     /// The part of a conversation that decides its control ids: two conversations of one shape have
