@@ -188,14 +188,19 @@ pub(crate) struct Gaps {
     escapes_results: bool,
 }
 
+/// The longest end that all of these have; none of none.
+pub(crate) fn common_end<'u>(mut all: impl Iterator<Item = &'u [Unit]>) -> Option<&'u [Unit]> {
+    let first = all.next()?;
+    Some(all.fold(first, |common, other| {
+        let pairs = common.iter().rev().zip(other.iter().rev());
+        &common[common.len() - pairs.take_while(|(one, other)| one == other).count()..]
+    }))
+}
+
 /// What stands before questions: what all gaps before them end with, or else the end of each gap from its last control
 /// token on.
 fn openers(gaps: &[&[Unit]]) -> Option<Vec<Vec<Unit>>> {
-    let (first, others) = gaps.split_first()?;
-    let common = others.iter().fold(*first, |common, gap| {
-        let pairs = common.iter().rev().zip(gap.iter().rev());
-        &common[common.len() - pairs.take_while(|(one, other)| one == other).count()..]
-    });
+    let common = common_end(gaps.iter().copied())?;
     if common.iter().copied().any(is_token) {
         return Some(vec![common.to_vec()]);
     }

@@ -14,7 +14,7 @@ use super::probe::{
     calling, id, result_of, system, thinking, user,
 };
 use crate::codec::Codec;
-use crate::gaps::{Gap, Gaps, Piece, Place, Unit, is_token, token, units_of};
+use crate::gaps::{Gap, Gaps, Piece, Place, Unit, common_end, is_token, token, units_of};
 
 /// A result in letters alone; and with a character that JSON strings escape.
 const RESULTS: [&str; 3] = ["Rwzk", "Owzk", "Pwzk"];
@@ -267,15 +267,9 @@ fn head<'s>(answer: &'s Seen, seen: &[Seen]) -> &'s [Unit] {
         prompts.filter(|end| units.starts_with(end) && end.iter().copied().any(is_token));
     let prompted = prompted.map(<[Unit]>::len).max();
     let is_head = |one: &&Seen| one.to == Place::Answer && one.is_whole;
-    let mut texts = seen.iter().filter(is_head).map(|one| one.units.as_slice());
-    let common_end = texts.next().map(|first| {
-        texts.fold(first, |common, head| {
-            let pairs = common.iter().rev().zip(head.iter().rev());
-            &common[common.len() - pairs.take_while(|(one, other)| one == other).count()..]
-        })
-    });
+    let head = common_end(seen.iter().filter(is_head).map(|one| one.units.as_slice()));
     let found = || {
-        let head = common_end.filter(|head| head.iter().copied().any(is_token))?;
+        let head = head.filter(|head| head.iter().copied().any(is_token))?;
         let at = units.windows(head.len()).position(|window| window == head)?;
         Some(at + head.len())
     };
