@@ -394,7 +394,7 @@ mod tests {
             (Member::Name, vec!["name".to_owned()]),
             (Member::Arguments, vec!["parameters".to_owned(), "arguments".to_owned()]),
         ];
-        Prefix::object(&ObjectSpec { members, several: false, by_name: false })
+        Prefix::object(&ObjectSpec { members, several: false, by_name: false, within: None })
     }
 
     /// The verdict on a text, the number of bytes read, the beginning of the body, and the name.

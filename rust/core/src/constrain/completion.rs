@@ -622,7 +622,8 @@ fn object_of(object: &ObjectSpec, spec: &CallSpec, name: &str, schema: &Arc<Valu
     for (member, keys) in &object.members {
         let key = if object.by_name { Some(name) } else { keys.first().map(String::as_str) };
         let key = key.unwrap_or_default();
-        parts.push(Expression::literal(format!("{open}\"{key}\": ")));
+        let before = object.before(*member);
+        parts.push(Expression::literal(format!("{open}{before}\"{key}\": ")));
         open = ", ";
         match member {
             Member::Name => parts.push(Expression::literal(format!("\"{name}\""))),
@@ -633,7 +634,7 @@ fn object_of(object: &ObjectSpec, spec: &CallSpec, name: &str, schema: &Arc<Valu
             }
         }
     }
-    parts.push(Expression::literal("}"));
+    parts.push(Expression::literal(object.close()));
     Expression::sequence(parts)
 }
 

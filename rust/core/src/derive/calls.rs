@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::draft::{Calls, Draft, Results};
 use super::probe::{
@@ -23,7 +23,7 @@ pub(super) struct Found {
 struct Body {
     range: Range<usize>,
     pattern: String,
-    object: Vec<(&'static str, String)>,
+    object: Members,
     pairs: Vec<String>,
     quote: Option<char>,
 }
@@ -106,47 +106,21 @@ fn bodies(text: &str, index: usize, given: Given) -> Vec<Body> {
     let Some(value) = text.find(values[0]) else { return Vec::new() };
     let name = text[..value].rfind(NAME);
     let mut bodies = Vec::new();
-    // A JSON object that holds the name and the arguments.
-    for (at, _) in text[..value].char_indices().rev().filter(|(_, c)| *c == '{') {
-        let Some((Value::Object(object), length)) = json_at(&text[at..]) else { continue };
-        let is_name = |value: &Value| value.as_str() == Some(NAME);
-        let is_arguments =
-            |value: &Value| value.get(KEYS[0]).and_then(Value::as_str) == Some(values[0]);
-        let is_id =
-            |value: &Value| value.as_str().is_some_and(|text| with_fields(text, given) == "{id}");
-        let is_by_name = object.len() == 1 && object.get(NAME).is_some_and(is_arguments);
-        if is_by_name {
-            bodies.push(Body {
-                range: at..at + length,
-                pattern: "{call}".into(),
-                object: vec![("arguments", "{name}".into())],
-                pairs: Vec::new(),
-                quote: None,
-            });
-            break;
-        }
-        if object.values().any(is_name) && object.values().any(is_arguments) {
-            let members: Option<Vec<(&'static str, String)>> = object
-                .iter()
-                .map(|(key, value)| match value {
-                    value if is_name(value) => Some(("name", key.clone())),
-                    value if is_arguments(value) => Some(("arguments", key.clone())),
-                    value if is_id(value) || key.ends_with("id") && value.is_string() => {
-                        Some(("id", key.clone()))
-                    }
-                    _ => None,
-                })
-                .collect();
-            if let Some(object) = members {
-                bodies.push(Body {
-                    range: at..at + length,
-                    pattern: "{call}".into(),
-                    object,
-                    pairs: Vec::new(),
-                    quote: None,
-                });
-            }
-            break;
+    // A JSON object that holds the name and the arguments, and one around it.
+    let mut objects = text[..value].char_indices().rev().filter(|(_, c)| *c == '{');
+    let found = objects.find_map(|(at, _)| {
+        let (Value::Object(object), length) = json_at(&text[at..])? else { return None };
+        let members = members(&object, values, given)?;
+        Some((at..at + length, object, members))
+    });
+    if let Some((range, object, members)) = found {
+        let outer = objects.find_map(|(at, _)| {
+            let (Value::Object(outer), length) = json_at(&text[at..])? else { return None };
+            Some((at..at + length, around(&outer, &object, &members, given)?))
+        });
+        for (range, object) in outer.into_iter().chain([(range, members)]) {
+            let pattern = "{call}".into();
+            bodies.push(Body { range, pattern, object, pairs: Vec::new(), quote: None });
         }
     }
     let start = name.or_else(|| text[..value].rfind(&with_named(given, index)));
@@ -175,6 +149,52 @@ fn bodies(text: &str, index: usize, given: Given) -> Vec<Body> {
     bodies.extend(pairs(text, begin, values, given));
     bodies.extend(tagged(text, begin, values, given));
     bodies
+}
+
+/// Members of `{call}` and their keys, in order.
+type Members = Vec<(&'static str, String)>;
+
+/// What the members of an object are; none if it does not hold a call.
+fn members(object: &Map<String, Value>, values: [&str; 2], given: Given) -> Option<Members> {
+    let is_name = |value: &Value| value.as_str() == Some(NAME);
+    let is_arguments =
+        |value: &Value| value.get(KEYS[0]).and_then(Value::as_str) == Some(values[0]);
+    if object.len() == 1 && object.get(NAME).is_some_and(is_arguments) {
+        return Some(vec![("arguments", "{name}".into())]);
+    }
+    if !object.values().any(is_name) || !object.values().any(is_arguments) {
+        return None;
+    }
+    let member = |(key, value): (&String, &Value)| match value {
+        value if is_name(value) => Some(("name", key.clone())),
+        value if is_arguments(value) => Some(("arguments", key.clone())),
+        value if is_id(key, value, given) => Some(("id", key.clone())),
+        _ => None,
+    };
+    object.iter().map(member).collect()
+}
+
+fn is_id(key: &str, value: &Value, given: Given) -> bool {
+    value.as_str().is_some_and(|text| with_fields(text, given) == "{id}" || key.ends_with("id"))
+}
+
+/// The members of an object around the one that holds a call: its id at most, and the type `function`.
+fn around(
+    outer: &Map<String, Value>,
+    inner: &Map<String, Value>,
+    members: &Members,
+    given: Given,
+) -> Option<Members> {
+    let mut all = members.clone();
+    for (key, value) in outer {
+        match value {
+            Value::Object(object) if object == inner => all.push(("within", key.clone())),
+            value if is_id(key, value, given) => all.push(("id", key.clone())),
+            value if key == "type" && value == "function" => {}
+            _ => return None,
+        }
+    }
+    all.iter().any(|(member, _)| *member == "within").then_some(all)
 }
 
 fn with_named(given: Given, index: usize) -> String {

@@ -247,7 +247,8 @@ impl Draft {
                     .into_iter()
                     .filter(|name| calls.object.iter().any(|(member, _)| member == name))
                     .collect();
-                if !calls.object.iter().map(|(member, _)| *member).eq(usual) {
+                let is_within = calls.object.iter().any(|(member, _)| *member == "within");
+                if !is_within && !calls.object.iter().map(|(member, _)| *member).eq(usual) {
                     let _ = write!(object, ", order = [{}]", order.join(", "));
                 }
                 let _ = writeln!(rows, "object = {{ {object} }}");

@@ -83,7 +83,8 @@ fn bare_object() -> CallSpec {
         (Member::Arguments, keys(&["arguments", "parameters"])),
     ];
     let items = vec![vec![Piece::Field(Field::Call, Filter::None)]];
-    let body = CallBodySpec::Object(ObjectSpec { members, several: false, by_name: false });
+    let body =
+        CallBodySpec::Object(ObjectSpec { members, several: false, by_name: false, within: None });
     let (id, result) = (IdForm::Any, Answerer::default());
     CallSpec { kind: "bare".to_owned(), own: items.len(), items, body, id, result }
 }

@@ -188,7 +188,7 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
 /// The name and the beginning of the arguments identify an object.
 fn check_object(kind: &str, object: &ObjectSpec) -> Checked<()> {
     let members: Vec<Member> = object.members.iter().map(|&(member, _)| member).collect();
-    if members == [Member::Name, Member::Arguments] {
+    if members == [Member::Name, Member::Arguments] && object.within.is_none() {
         return Ok(());
     }
     let problem = "has other members, expected `name` and then `arguments`, by which a call that \

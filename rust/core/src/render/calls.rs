@@ -191,7 +191,9 @@ impl<'a> Renderer<'a> {
                 self.push_text(SpanKind::Literal, "\": ", scaffold);
             } else {
                 let key = keys.first().map_or("", |key| key);
-                self.push_text(SpanKind::Literal, &format!("{open}\"{key}\": {quote}"), scaffold);
+                let before = object.before(*member);
+                let text = format!("{open}{before}\"{key}\": {quote}");
+                self.push_text(SpanKind::Literal, &text, scaffold);
             }
             open = ", ";
             match member {
@@ -215,7 +217,7 @@ impl<'a> Renderer<'a> {
             }
             self.push_text(SpanKind::Literal, quote, scaffold);
         }
-        self.push_text(SpanKind::Literal, "}", scaffold);
+        self.push_text(SpanKind::Literal, object.close(), scaffold);
         Ok(())
     }
 }

@@ -3,6 +3,8 @@
 //! ```text
 //! {"name": "f", "arguments": {"a": 1}}    f, {"a": 1}
 //! {"f": {"a": 1}}                         the same with `arguments = "{name}"`
+//! {"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+//!                                         the same with `within = "function"`
 //! ```
 
 mod scanner;
@@ -42,7 +44,9 @@ pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec
         return Ok(Some(spec));
     }
     let mut members: Vec<(Member, Vec<String>)> = Vec::new();
-    for (name, value) in object.iter().filter(|(name, _)| *name != "order") {
+    let within = within(&key, object)?;
+    let is_member = |name: &str| name != "order" && name != "within";
+    for (name, value) in object.iter().filter(|(name, _)| is_member(name)) {
         let key = format!("{key}.{name}");
         let Some(words) = words(value) else {
             return wrong(key, "is neither a string nor a list of strings, expected one of them");
@@ -63,11 +67,30 @@ pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec
         }
         members.push((member, words));
     }
-    let spec = ObjectSpec { members, several, by_name: false };
+    let spec = ObjectSpec { members, several, by_name: false, within };
     if !spec.has(Member::Name) || !spec.has(Member::Arguments) {
         return wrong(key, "lacks a key, expected `name` and `arguments`");
     }
+    if spec.within.is_some() {
+        return Ok(Some(spec.in_order(&[Member::Id, Member::Name, Member::Arguments])));
+    }
     Ok(Some(spec.in_order(&order(&key, object)?)))
+}
+
+/// The key of an object that holds the name and the arguments.
+fn within(key: &str, object: &toml::Table) -> Checked<Option<String>> {
+    let Some(value) = object.get("within") else { return Ok(None) };
+    if object.contains_key("order") {
+        let problem = "stands beside `within`, which puts the id first; expected one of them";
+        return wrong(format!("{key}.order"), problem);
+    }
+    match value.as_str() {
+        Some(word) if is_word(word) && word != "type" => Ok(Some(word.to_owned())),
+        _ => {
+            let problem = "is no key, expected letters, digits and `_.:-` only, and not `type`";
+            wrong(format!("{key}.within"), problem)
+        }
+    }
 }
 
 /// An object whose only key is the name, if `arguments` says so.
@@ -81,7 +104,7 @@ fn by_name(key: &str, object: &toml::Table, several: bool) -> Checked<Option<Obj
         return wrong(format!("{key}.{other}"), problem);
     }
     let members = vec![(Member::Arguments, vec![BY_NAME.to_owned()])];
-    Ok(Some(ObjectSpec { members, several, by_name: true }))
+    Ok(Some(ObjectSpec { members, several, by_name: true, within: None }))
 }
 
 /// The members in the order of writing.
@@ -138,9 +161,23 @@ pub(crate) struct ObjectSpec {
     pub(crate) several: bool,
     /// Whether the only key is the name, and its value the arguments.
     pub(crate) by_name: bool,
+    /// The key of an object that holds the name and the arguments, after the type `function`.
+    pub(crate) within: Option<String>,
 }
 
 impl ObjectSpec {
+    /// What is written after the brace or the comma before a member's own key.
+    pub(crate) fn before(&self, member: Member) -> String {
+        let within = self.within.as_ref().filter(|_| member == Member::Name);
+        let within = within.map(|key| format!("\"type\": \"function\", \"{key}\": {{"));
+        within.unwrap_or_default()
+    }
+
+    /// What closes the object.
+    pub(crate) fn close(&self) -> &'static str {
+        if self.within.is_some() { "}}" } else { "}" }
+    }
+
     /// The members, written in this order.
     fn in_order(mut self, order: &[Member]) -> Self {
         self.members.sort_by_key(|(member, _)| order.iter().position(|known| known == member));

@@ -35,6 +35,8 @@ enum State {
     Value,
     Name,
     Id,
+    /// The type of a call whose name stands in an object of its own.
+    Type,
     Arguments,
     Other(NoticeKind),
     After,
@@ -46,6 +48,7 @@ const SPACES: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// Reads one call.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "what was seen of the call, each by itself")]
 pub(crate) struct CallScanner {
     state: State,
     /// The key or value being read.
@@ -67,6 +70,8 @@ pub(crate) struct CallScanner {
     others: usize,
     /// Whether the call is inside a list although the format writes none.
     listed: bool,
+    /// Whether the scanner is in the object that holds the name and the arguments.
+    is_inner: bool,
 }
 
 impl CallScanner {
@@ -83,6 +88,7 @@ impl CallScanner {
             arguments: None,
             others: 0,
             listed: false,
+            is_inner: false,
         }
     }
 
@@ -159,7 +165,7 @@ impl CallScanner {
             State::Key => self.key(text),
             State::Value => self.value(text, keys),
             State::Name => self.name(text),
-            State::Id => self.id_value(text),
+            State::Id | State::Type => self.id_value(text),
             State::Arguments => self.arguments(text),
             State::Other(kind) => self.other(text, kind),
             State::Broken => {
@@ -213,6 +219,10 @@ impl CallScanner {
         let next = match (&self.state, byte) {
             (State::Start, b'{') | (State::After, b',') => State::KeyOrEnd,
             (State::KeyOrEnd, b'"' | b'\'') => State::Key,
+            (State::KeyOrEnd | State::After, b'}') if self.is_inner => {
+                self.is_inner = false;
+                State::After
+            }
             (State::KeyOrEnd | State::After, b'}') => State::Done,
             (State::Colon, b':') => State::Value,
             _ => {
@@ -300,6 +310,20 @@ impl CallScanner {
             return (0, Step::Name(key));
         }
         let is_string = text.starts_with(['"', '\'']);
+        if let Some(within) = keys.within.as_deref().filter(|_| !self.is_inner) {
+            if key == within && text.starts_with('{') {
+                self.is_inner = true;
+                self.raw.clear();
+                self.state = State::KeyOrEnd;
+                return (1, Step::More);
+            }
+            if key == "type" && is_string {
+                self.value = Mender::plain();
+                self.raw.clear();
+                self.state = State::Type;
+                return (0, Step::More);
+            }
+        }
         self.value = Mender::plain();
         let is_arguments = keys.by_name && self.arguments.is_none();
         let member = if is_arguments { Some(Member::Arguments) } else { keys.member(&key) };
@@ -337,7 +361,7 @@ impl CallScanner {
     pub(crate) fn is_in_string(&self) -> bool {
         matches!(
             self.state,
-            State::Key | State::Name | State::Id | State::Arguments | State::Other(_)
+            State::Key | State::Name | State::Id | State::Type | State::Arguments | State::Other(_)
         ) && self.value.is_in_string()
     }
 
@@ -364,9 +388,11 @@ impl CallScanner {
             return (taken, Step::Notice(kind, std::mem::take(&mut self.raw), self.raw_first));
         }
         if is_end {
+            let is_id = self.state == State::Id;
             self.state = State::After;
             self.raw.clear();
-            self.id = Some(self.string());
+            let said = self.string();
+            self.id = if is_id { Some(said) } else { self.id.take() };
         }
         (taken, Step::More)
     }
@@ -439,6 +465,7 @@ mod tests {
             ],
             several: false,
             by_name: false,
+            within: None,
         }
     }
 
