@@ -277,6 +277,11 @@ class Codec:
         messages, and no int raises. `ids` is a list, an array of one dimension or a buffer of any
         int type. `tools` and `calls_in_reasoning` are those of `stream`.
         """
+    @property
+    def derived_turns(self, /) -> str | None:
+        """
+        The text of the format file whose turns were derived from the model's chat template; None where none was.
+        """
     def describe(self, /) -> str:
         """
         Three lines for people: who writes conversations, who reads completions, the vocabulary. A line is added for each

@@ -38,19 +38,20 @@ def derive(codec: Codec, model: str) -> str:
     Raises `FormatError` for a codec of a built-in format, which needs no file; for a template whose
     turns could not be derived; and for a file that writes something else than the template.
     """
-    if codec.template is None or codec.format.name in formats():
+    turns = codec.derived_turns
+    if codec.template is None or (turns is None and codec.format.name in formats()):
         raise FormatError(
             f"format of `{model}`: is the built-in format `{codec.format.name}`; "
             "expected a model without one",
             model,
         )
-    if "derived from the template" not in codec.describe():
+    if turns is None:
         raise FormatError(
             f"format of `{model}`: the turns of its chat template could not be derived; "
             "expected a template with a row a role",
             model,
         )
-    text, same = next(_exact(codec), ("", 0))
+    text, same = next(_exact(codec, turns), ("", 0))
     if not same:
         raise FormatError(
             f"format of `{model}`: no format file writes what its chat template does, also where "
@@ -71,7 +72,7 @@ def derive(codec: Codec, model: str) -> str:
     return "".join(f"# {' '.join(line.split())}\n" for line in head) + "\n" + text
 
 
-def _exact(codec: Codec) -> Iterator[tuple[str, int]]:
+def _exact(codec: Codec, turns: str) -> Iterator[tuple[str, int]]:
     """Give the variants of the derived file that write what the template does.
 
     With each, the number of conversations that both write.
@@ -79,7 +80,7 @@ def _exact(codec: Codec) -> Iterator[tuple[str, int]]:
     expected = [(messages, _ids(codec, messages)) for messages in _conversations()]
     rows = ("system", "user", "assistant")
     trims = [kept for count in range(4) for kept in itertools.combinations(rows, count)]
-    for prompted in _prompts(codec, codec.format.text):
+    for prompted in _prompts(codec, turns):
         for with_default in _defaults(codec, prompted):
             for trimmed in trims:
                 text = with_default

@@ -21,7 +21,7 @@ import data
 import pytest
 import template_oracle as oracle
 import test_template_codec as published
-from chatcodec import Codec, Template, Vocab
+from chatcodec import Codec, Format, Template, Vocab
 from chatcodec.errors import ChatCodecError
 from template_oracle import SCENARIOS
 from test_constrain import NO_CALLS
@@ -321,6 +321,20 @@ def test_what_is_decoded_loses_no_text(name: str) -> None:
             ids += whole[seed.randint(0, len(whole)) :] if seed.random() < 0.3 else []
         told = str(codec.decode(ids))
         assert [word for word in words if word not in told] == [], codec.vocab.decode(ids)
+
+
+def test_turns_are_derived_beside_a_format_for_answers(tmp_path: Path) -> None:
+    name = "examples_tool_chat_template_llama4_json.jinja"
+    if name not in published.PUBLISHED:
+        pytest.skip(f"{name} is not in {published.FOLDER}")
+    codec = codec_of(name)
+    assert codec is not None
+    assert codec.derived_turns is not None
+    (tmp_path / "turns.toml").write_text(codec.derived_turns, encoding="utf-8")
+    turns = Codec(Format.load(tmp_path / "turns.toml"), codec.vocab)
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    assert turns.decode(codec.encode(messages).ids)[-2:] == messages
+    assert Codec("internlm2", vocab="embedded").derived_turns is None
 
 
 def text_of(events: list[Any]) -> list[tuple[str, str]]:

@@ -172,6 +172,16 @@ impl Codec {
         self.inner.unread()
     }
 
+    /// The text of the format file whose turns were derived from the model's chat template; None where none was.
+    #[getter]
+    fn derived_turns(&self) -> Option<String> {
+        match &self.reader {
+            Reader::Derived(_) => Some(self.inner.format().text().to_owned()),
+            Reader::Answers(answers) => answers.turns.clone(),
+            _ => None,
+        }
+    }
+
     /// The format. With a template, the format that reads completions.
     #[getter]
     fn format<'py>(&self, py: Python<'py>) -> Bound<'py, Format> {
