@@ -19,7 +19,7 @@ pub(crate) type Unit = u32;
 
 const FIRST_TOKEN: Unit = 0x11_0000;
 
-/// The most bytes of an id, a name or a number within a gap.
+/// The most characters of an id, a name or a number within a gap.
 const MOST_HELD: usize = 256;
 
 /// The unit of a control token.
@@ -135,6 +135,12 @@ impl Gap {
             let is_end = self.to == Place::End && control == units.len();
             return control.checked_sub(first.len()).filter(|start| is_end && *start >= from);
         }
+        // Not farther away than its parts may be long.
+        let lengths = self.pieces.iter().map(|piece| match piece {
+            Piece::Units(units) => units.len(),
+            Piece::Id | Piece::Name | Piece::Number => MOST_HELD,
+        });
+        let from = from.max(control.saturating_sub(lengths.sum()));
         let last = units[from..control].windows(first.len()).rposition(|window| window == first)?;
         Some(from + last)
     }
