@@ -81,6 +81,7 @@ PATCHES = [
 """,
     ),
     # Words of closed sets.
+    ("    def read_by(self, /) -> str:\n", "    def read_by(self, /) -> ReadBy:\n"),
     ("    def guarantee(self, /) -> str:\n", "    def guarantee(self, /) -> Guarantee:\n"),
     ("    def dummy_prefix(self, /) -> str:\n", "    def dummy_prefix(self, /) -> DummyPrefix:\n"),
     ("    def kind(self, /) -> str:\n", "    def kind(self, /) -> VocabKind:\n"),
@@ -129,6 +130,7 @@ from chatcodec.options import (
     OnReasoning,
     OnUnknown,
     OnUnsupported,
+    ReadBy,
     TableColumn,
     VocabKind,
 )

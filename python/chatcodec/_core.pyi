@@ -27,6 +27,7 @@ from chatcodec.options import (
     OnReasoning,
     OnUnknown,
     OnUnsupported,
+    ReadBy,
     TableColumn,
     VocabKind,
 )
@@ -455,6 +456,12 @@ class Codec:
 
         `Parsed.message` has what the completion adds: of a text or of a call's arguments that the
         prompt leaves open, the rest.
+        """
+    @property
+    def read_by(self, /) -> ReadBy:
+        """
+        What reads completions: a format, built-in or the caller's; the part of a built-in format that reads answers; a
+        format derived from the chat template; the model's response template; text up to the id that stops the model.
         """
     @property
     def response_template(self, /) -> ResponseTemplate | None:

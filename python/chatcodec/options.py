@@ -38,6 +38,7 @@ __all__ = [
     "OnReasoning",
     "OnUnknown",
     "OnUnsupported",
+    "ReadBy",
     "StreamOptions",
     "TableColumn",
     "VocabKind",
@@ -96,6 +97,9 @@ BareCalls: TypeAlias = Literal["text", "line", "anywhere"]
 """Where in an answer an unmarked call may begin."""
 
 Guarantee: TypeAlias = Literal["ids", "text"]
+ReadBy: TypeAlias = Literal[
+    "format", "part for answers", "derived format", "response template", "text"
+]
 """What delimits turns: ids, or markers that are text."""
 
 DummyPrefix: TypeAlias = Literal["every run", "first run", "never"]

@@ -43,12 +43,9 @@ def share(parts: list[PartProof]) -> str:
 
 def reader_of(codec: Codec) -> str:
     """What reads completions."""
-    told = codec.describe().splitlines()[1]
-    if "that was derived from the template" in told and "as format" not in told:
-        return "derived"
-    if "as text up to" in told:
-        return "text"
-    return f"`{codec.format.name}`" + (", answers" if "as format" in told else "")
+    if codec.read_by in {"format", "part for answers"}:
+        return f"`{codec.format.name}`" + (", answers" if codec.read_by != "format" else "")
+    return codec.read_by.removesuffix(" format")
 
 
 def constrained(codec: Codec) -> str:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from chatcodec.errors import MessageError, TemplateError
 
 if TYPE_CHECKING:
     from chatcodec import Codec
-    from chatcodec.options import Guarantee
+    from chatcodec.options import Guarantee, ReadBy
 
-__all__ = ["Found", "Reader", "StopId", "find"]
-
-Reader: TypeAlias = Literal[
-    "format", "part for answers", "derived format", "response template", "text"
-]
-"""What reads completions: a format, built-in or the caller's; the part of a built-in format that
-reads answers; a format derived from the chat template; the model's response template; text up to
-the id that stops the model."""
+__all__ = ["Found", "StopId", "find"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +29,7 @@ class Found:
 
     described: tuple[str, ...]
     """The lines of `Codec.describe`."""
-    reader: Reader
+    reader: ReadBy
     syntax: str
     """The name of the format that reads completions; empty where no named one does."""
     guarantee: Guarantee | None
@@ -51,13 +44,12 @@ class Found:
 
 def find(codec: Codec) -> Found:
     """Gather what a codec says of itself."""
-    reader = _reader(codec)
-    is_format = reader in {"format", "part for answers"}
+    is_format = codec.read_by in {"format", "part for answers"}
     return Found(
         described=tuple(codec.describe().splitlines()),
-        reader=reader,
+        reader=codec.read_by,
         syntax=codec.format.name if is_format else "",
-        guarantee=None if reader == "response template" else codec.format.guarantee,
+        guarantee=None if codec.read_by == "response template" else codec.format.guarantee,
         unread=tuple(codec.unread),
         stops=tuple(StopId(one, codec.vocab.decode([one])) for one in codec.stop_ids),
         generation_prompt=_prompt(codec),
@@ -73,16 +65,3 @@ def _prompt(codec: Codec) -> str:
         if prompt.startswith(whole):
             return prompt.removeprefix(whole)
     return codec.vocab.decode(codec.generation_prompt_ids)
-
-
-def _reader(codec: Codec) -> Reader:
-    if codec.response_template is not None:
-        return "response template"
-    if codec.template is None:
-        return "format"
-    told = codec.describe().splitlines()[1]
-    if told.startswith("completions are read as text"):
-        return "text"
-    if told.startswith("completions are read as format"):
-        return "part for answers"
-    return "derived format" if "that was derived from the template" in told else "format"

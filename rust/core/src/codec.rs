@@ -130,6 +130,18 @@ impl Inner {
             markup: OnceLock::new(),
         }
     }
+
+    /// The same parts, and nothing kept of what was made of them.
+    fn with_new_caches(&self) -> Self {
+        Self {
+            prompts_read: self.prompts_read,
+            turns: self.turns.clone(),
+            gaps: self.gaps.clone(),
+            response: self.response.clone(),
+            more_stops: self.more_stops.clone(),
+            ..Self::new(self.bound.clone(), self.writer.clone())
+        }
+    }
 }
 
 impl Codec {
@@ -193,14 +205,7 @@ impl Codec {
         let mut more_stops = old.more_stops.clone();
         more_stops.extend(&all[known..]);
         let writer = old.writer.clone().map(|writer| writer.stopped_by(all));
-        let inner = Inner {
-            prompts_read: old.prompts_read,
-            turns: old.turns.clone(),
-            gaps: old.gaps.clone(),
-            response: old.response.clone(),
-            more_stops,
-            ..Inner::new(old.bound.clone(), writer)
-        };
+        let inner = Inner { writer, more_stops, ..old.with_new_caches() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -210,15 +215,8 @@ impl Codec {
     /// [`Error::Format`] with the key of a pattern that is too long.
     pub fn with_response(&self, template: &ResponseTemplate) -> Result<Self> {
         let response = BoundResponse::new(template, self.vocab(), self.stop_ids())?;
-        let old = &self.inner;
-        let inner = Inner {
-            prompts_read: old.prompts_read,
-            turns: old.turns.clone(),
-            gaps: old.gaps.clone(),
-            response: Some(Arc::new(response)),
-            more_stops: old.more_stops.clone(),
-            ..Inner::new(old.bound.clone(), old.writer.clone())
-        };
+        let response = Some(Arc::new(response));
+        let inner = Inner { response, ..self.inner.with_new_caches() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -240,27 +238,12 @@ impl Codec {
 
     /// The same codec, which reads whole conversations by what its template writes between messages.
     pub(crate) fn with_gaps(&self, gaps: Arc<Gaps>) -> Self {
-        let old = &self.inner;
-        let inner = Inner {
-            prompts_read: old.prompts_read,
-            turns: old.turns.clone(),
-            gaps: Some(gaps),
-            response: old.response.clone(),
-            more_stops: old.more_stops.clone(),
-            ..Inner::new(old.bound.clone(), old.writer.clone())
-        };
+        let inner = Inner { gaps: Some(gaps), ..self.inner.with_new_caches() };
         Self { inner: Arc::new(inner) }
     }
 
     fn with_prompts(self, prompts_read: PromptsRead, turns: Option<Arc<Bound>>) -> Self {
-        let old = &self.inner;
-        let inner = Inner {
-            prompts_read,
-            turns,
-            response: old.response.clone(),
-            more_stops: old.more_stops.clone(),
-            ..Inner::new(old.bound.clone(), old.writer.clone())
-        };
+        let inner = Inner { prompts_read, turns, ..self.inner.with_new_caches() };
         Self { inner: Arc::new(inner) }
     }
 

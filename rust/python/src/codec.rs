@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use chatcodec::{
-    Codec as CoreCodec, ConstrainOptions, ConstrainRequest, Markup, Reader, Vocab as CoreVocab,
+    Answers, Codec as CoreCodec, ConstrainOptions, ConstrainRequest, Markup, Reader,
+    Vocab as CoreVocab,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyList, PyString, PyTuple};
@@ -170,6 +171,20 @@ impl Codec {
     #[getter]
     fn unread(&self) -> Vec<&'static str> {
         self.inner.unread()
+    }
+
+    /// What reads completions: a format, built-in or the caller's; the part of a built-in format that reads answers; a
+    /// format derived from the chat template; the model's response template; text up to the id that stops the model.
+    #[getter]
+    fn read_by(&self) -> &'static str {
+        match &self.reader {
+            _ if self.inner.response().is_some() => "response template",
+            Reader::Named | Reader::Recognised(_) => "format",
+            Reader::Answers(Answers { format, .. }) if format == "template" => "derived format",
+            Reader::Answers(_) => "part for answers",
+            Reader::Derived(_) => "derived format",
+            Reader::Text => "text",
+        }
     }
 
     /// The text of the format file whose turns were derived from the model's chat template; None where none was.
