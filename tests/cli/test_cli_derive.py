@@ -36,6 +36,14 @@ def template(tmp_path: Path, source: str) -> tuple[str, ...]:
     return ("derive", str(path), "--vocab", "embedded", "--count", "45")
 
 
+@pytest.mark.parametrize("vocab", [(), ("--vocab", "embedded")])
+def test_a_template_that_is_not_there_is_named(tmp_path: Path, vocab: tuple[str, ...]) -> None:
+    path = str(tmp_path / "typo.jinja")
+    ran = call("derive", path, *vocab)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == f"chatcodec: {path}: no such file\n"
+
+
 def test_all_is_shown(tmp_path: Path) -> None:
     ran = call(*template(tmp_path, READ))
     assert (ran.status, ran.err) == (0, "")

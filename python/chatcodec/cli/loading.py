@@ -148,8 +148,8 @@ def load_sanitizing(model: str) -> Any:  # noqa: ANN401
 
 
 def is_template(path: Path) -> bool:
-    """Whether a path is a file with a chat template alone."""
-    return path.is_file() and path.suffix.lower() in {".jinja", ".jinja2", ".j2"}
+    """Whether a path names a file with a chat template alone."""
+    return not path.is_dir() and path.suffix.lower() in {".jinja", ".jinja2", ".j2"}
 
 
 def load_template_codec(args: Namespace, model: str) -> Codec:
@@ -157,6 +157,7 @@ def load_template_codec(args: Namespace, model: str) -> Codec:
     path = Path(model)
     with usage_errors():
         if is_template(path):
+            check_files([model])
             if args.vocab is None:
                 raise UsageError(
                     f"{path}: needs the model's vocabulary, expected `--vocab FILE|DIR`; "
