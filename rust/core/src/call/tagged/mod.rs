@@ -166,6 +166,18 @@ impl TaggedStyle {
         close: Vec<Tag>,
         call: CallTags,
     ) -> Result<Self, String> {
+        // Such a text begins another call, wherever it stands between pairs.
+        let begins_call =
+            |text: &str| call.open.iter().any(|open| text.trim_start().starts_with(open.as_str()));
+        let texts = open.iter().chain(&close).filter_map(|tag| match tag {
+            Tag::Text(text) => Some(text.as_str()),
+            Tag::Control(_) => None,
+        });
+        if texts.chain(call.close.iter().map(String::as_str)).any(begins_call) {
+            let problem =
+                "begins as a call does before its name, expected other text in one of them";
+            return Err(problem.into());
+        }
         Ok(Self {
             open: Stretch::new(open)?,
             between: Stretch::new(between)?,
