@@ -97,10 +97,12 @@ BareCalls: TypeAlias = Literal["text", "line", "anywhere"]
 """Where in an answer an unmarked call may begin."""
 
 Guarantee: TypeAlias = Literal["ids", "text"]
+"""What delimits turns: ids, or markers that are text."""
+
 ReadBy: TypeAlias = Literal[
     "format", "part for answers", "derived format", "response template", "text"
 ]
-"""What delimits turns: ids, or markers that are text."""
+"""What reads the ids of an answer; `Codec.read_by` tells each."""
 
 DummyPrefix: TypeAlias = Literal["every run", "first run", "never"]
 """Where a vocabulary puts a space before text."""
