@@ -153,6 +153,7 @@ class Engine:
         part = self._writes([_user([{"type": "text", "text": WORD}])])
         reads_parts = part is not None and WORD in part and "'text'" not in part
         self.joins_parts = not reads_parts and shows(_user(WORD))
+        self.takes_parts = reads_parts and not shows(_user(WORD))
         called = [
             self._writes([question, {**_assistant(""), "tool_calls": [_call("tool", arguments)]}])
             for arguments in ({"kaqz": "vaqz"}, '{"kaqz": "vaqz"}')
@@ -192,6 +193,8 @@ class Engine:
         ):
             parts = (part if isinstance(part, str) else part["text"] for part in content)
             given["content"] = "".join(parts)
+        if self.takes_parts and isinstance(content, str):
+            given["content"] = [{"type": "text", "text": content}]
         if given.get("tool_calls"):
             given["tool_calls"] = [self._call(call) for call in given["tool_calls"]]
         if given["role"] == "developer" and self.has_no_developer:

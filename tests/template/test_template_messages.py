@@ -92,6 +92,29 @@ def test_parts_are_as_their_text_where_a_template_takes_texts(name: str, parts: 
     assert encoding.ids.tolist() == whole.ids.tolist()
 
 
+PARTED = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for part in m.content %}"
+    "{% if part.type == 'image' %}<image>{% else %}{{ part.text }}{% endif %}{% endfor %}"
+    "<|im_end|>\n{% endfor %}"
+)
+
+
+@given(st.lists(st.text("a <|im_end|>é\n", max_size=12), min_size=1, max_size=4))
+def test_a_text_is_given_as_a_part_where_a_template_takes_parts_alone(texts: list[str]) -> None:
+    codec = Codec(Template(PARTED), Vocab.embedded(), reader="internlm2")
+    roles = ["user", "assistant"] * len(texts)
+    given = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
+    parted = [
+        {**message, "content": [{"type": "text", "text": message["content"]}]} for message in given
+    ]
+    one, other = codec.encode(given), codec.encode(parted)
+    assert one.text == other.text == oracle.render(oracle.environment().from_string(PARTED), (parted, None, {}))
+    assert one.ids.tolist() == other.ids.tolist()
+    assert {found.path for found in one.neutralized} <= {
+        f"messages[{at}].content" for at in range(len(texts))
+    }
+
+
 TURNS = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.thinking }}|{{ m.content }}<|im_end|>\n"
     "{% endfor %}"

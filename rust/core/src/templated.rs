@@ -25,7 +25,7 @@ use crate::message::{Node, Owned, Role};
 use crate::path::Path;
 use crate::render::Rendered;
 use crate::template::{
-    Clock, Expected, Followed, Hidden, Part, RenderOptions, RenderedTemplate, Sought, Template,
+    Clock, Contents, Expected, Followed, Hidden, Part, RenderOptions, RenderedTemplate, Sought, Template,
     Way, budget,
 };
 use chatcodec_vocab::{TokenId, Vocab};
@@ -144,9 +144,13 @@ impl TemplateWriter {
             stencils: Arc::default(),
         };
         writer.needs = writer.find_needs();
+        writer.expected.contents = expected::contents(&writer);
+        if writer.expected.contents == Contents::Parts {
+            writer.needs = writer.find_needs();
+        }
+        writer.expected = expected::found(&writer);
         writer.prompt = writer.find_prompt().unwrap_or_default();
         writer.reads_objects = writer.find_reads_objects();
-        writer.expected = expected::found(&writer);
         let plain = EncodeOptions::default();
         let mut asked = vec![plain.clone()];
         if THINKING.iter().any(|name| template.mentions(name)) {

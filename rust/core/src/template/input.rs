@@ -21,10 +21,22 @@ pub(crate) const REASONING_KEYS: [&str; 4] =
 pub(crate) struct Expected {
     /// The keys under which the template reads reasoning. What comes under another key is given under the first.
     pub(crate) reasoning: Vec<&'static str>,
-    /// Whether contents have to be texts: the texts of a list of parts are joined.
-    pub(crate) joins_parts: bool,
+    /// How the template takes contents.
+    pub(crate) contents: Contents,
     /// Whether a developer's message is given as a system message.
     pub(crate) has_no_developer: bool,
+}
+
+/// How a template takes the contents of messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Contents {
+    /// As texts and as lists of parts, or as neither.
+    #[default]
+    AsGiven,
+    /// As texts: the texts of a list of parts are joined.
+    Texts,
+    /// As lists of parts: a text is given as a part.
+    Parts,
 }
 
 impl Expected {
@@ -121,6 +133,17 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(Some(Value::Str(whole)))
+    }
+
+    /// A text as a list of one part, whose text comes from the content itself.
+    fn parted(&mut self, text: Value, path: u32) -> Result<Value> {
+        let origin = Origin::structure(path);
+        let word = |word: &str| Value::Str(Text::data(word.into(), origin));
+        let members = [(word("type"), word("text")), (word("text"), text)];
+        let part = Dict::new(members, origin, &self.meter);
+        let part = Value::Dict(Rc::new(self.checked(path, part)?));
+        let list = List::new(vec![part], ListKind::List, origin);
+        Ok(Value::List(Rc::new(self.checked(path, list)?)))
     }
 
     /// What stands for a content in a harmless conversation.
@@ -242,8 +265,9 @@ impl<'a> Reader<'a> {
                     };
                     let is_content = is_message && *name == *"content";
                     let path = self.paths.key(path, name);
+                    let contents = self.expected.contents;
                     let joined = match value.view() {
-                        View::List(parts) if is_content && self.expected.joins_parts => {
+                        View::List(parts) if is_content && contents == Contents::Texts => {
                             self.joined(&parts, path)?
                         }
                         _ => None,
@@ -251,6 +275,12 @@ impl<'a> Reader<'a> {
                     let value = match joined {
                         Some(joined) => joined,
                         None => self.value(value, path, depth + 1, place)?,
+                    };
+                    let value = match value {
+                        Value::Str(_) if is_content && contents == Contents::Parts => {
+                            self.parted(value, path)?
+                        }
+                        value => value,
                     };
                     if key.hash(&self.meter).is_err() {
                         let problem =

@@ -49,7 +49,7 @@ pub use clock::Clock;
 use error::{Fault, Problem};
 pub(crate) use hidden::{Followed, Hidden, Sought};
 use input::Reader;
-pub(crate) use input::{Expected, REASONING_KEYS};
+pub(crate) use input::{Contents, Expected, REASONING_KEYS};
 use machine::Machine;
 pub(crate) use paths::{Paths, is_free_key};
 use premises::Notes;

@@ -1,21 +1,21 @@
 //! What a template expects of messages, found by what it writes.
 //!
-//! In: a template. Out: the keys under which it reads reasoning, whether it takes lists of parts, and developers'
+//! In: a template. Out: the keys under which it reads reasoning, how it takes contents, and whether it knows developers'
 //! messages. Cost: a dozen short renderings, once.
 
 use super::{THINKING, TemplateWriter, probe_answer, probe_question, text};
 use crate::encode::EncodeOptions;
 use crate::message::Owned;
-use crate::template::{Expected, REASONING_KEYS, Way};
+use crate::template::{Contents, Expected, REASONING_KEYS, Way};
 
 /// A text that no template has.
 const WORD: &str = "kaqzv";
 
-/// What a template expects.
+/// What a template expects beside the kind of contents, which the writer knows.
 pub(super) fn found(writer: &TemplateWriter) -> Expected {
     Expected {
         reasoning: reasoning(writer),
-        joins_parts: joins_parts(writer),
+        contents: writer.expected.contents,
         has_no_developer: has_no_developer(writer),
     }
 }
@@ -83,13 +83,18 @@ fn calling(answer: Owned) -> Owned {
     with(answer, "tool_calls", Owned::List(vec![call]))
 }
 
-/// Whether a text is written where it is a question's content, but not as a part, or as Python shows the part.
-fn joins_parts(writer: &TemplateWriter) -> bool {
+/// How the template takes contents, by where a text is written: as a question's content, and as a part of it.
+pub(super) fn contents(writer: &TemplateWriter) -> Contents {
     let part = Owned::Map(vec![(text("type"), text("text")), (text("text"), text(WORD))]);
     let question = |content| vec![with(probe_question(), "content", content)];
     let in_parts = written(writer, question(Owned::List(vec![part])), false);
+    // What Python shows of a part has its keys.
     let is_read = in_parts.is_some_and(|it| it.contains(WORD) && !it.contains("'text'"));
-    !is_read && is_shown(writer, &question(text(WORD)))
+    match (is_read, is_shown(writer, &question(text(WORD)))) {
+        (false, true) => Contents::Texts,
+        (true, false) => Contents::Parts,
+        _ => Contents::AsGiven,
+    }
 }
 
 /// Whether the template writes a system message, and fails on a developer's or passes over it.
