@@ -509,6 +509,12 @@ class Codec:
         The template that writes conversations; None where the format writes them.
         """
     @property
+    def text_parts(self, /) -> list[str]:
+        """
+        What of an assistant's message text may delimit, and no control token: `"calls"`, `"reasoning"`. An assistant's
+        content that spells such a marker is told in `Encoding.collisions`, except what `bare_calls` alone reads as a call.
+        """
+    @property
     def unread(self, /) -> list[str]:
         """
         What of an assistant's message the model's chat template writes and nobody reads, which stays text: `"calls"`,

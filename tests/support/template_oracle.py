@@ -133,7 +133,10 @@ class Engine:
 
     def __init__(self, template: Any, source: str) -> None:
         self.template = template
-        self.takes_tools = False
+        self.takes_tools = self.takes_parts = False
+        part = self._writes([_user([{"type": "text", "text": WORD}])])
+        reads_parts = part is not None and WORD in part and "'text'" not in part
+        self.takes_parts = reads_parts and WORD not in (self._writes([_user(WORD)]) or "")
         self.takes_tools = self._writes([_user("question")]) is None
         question, answer = _user("question"), _assistant("answer")
         call = _call("tool", {"key": "value"})
@@ -153,7 +156,6 @@ class Engine:
         part = self._writes([_user([{"type": "text", "text": WORD}])])
         reads_parts = part is not None and WORD in part and "'text'" not in part
         self.joins_parts = not reads_parts and shows(_user(WORD))
-        self.takes_parts = reads_parts and not shows(_user(WORD))
         called = [
             self._writes([question, {**_assistant(""), "tool_calls": [_call("tool", arguments)]}])
             for arguments in ({"kaqz": "vaqz"}, '{"kaqz": "vaqz"}')
@@ -167,10 +169,17 @@ class Engine:
         thinking = {"thinking": True, "enable_thinking": True} if thinks else {}
         tools = TOOLS[:1] if self.takes_tools else None
         options = {"add_generation_prompt": False, **thinking}
+        messages = [self._parted(message) for message in messages]
         try:
             return render(self.template, (messages, tools, options))
         except Exception:  # noqa: BLE001 - whatever a template raises
             return None
+
+    def _parted(self, message: Message) -> Message:
+        content = message.get("content")
+        if not self.takes_parts or not isinstance(content, str):
+            return message
+        return {**message, "content": [{"type": "text", "text": content}]}
 
     def given(self, messages: list[Message]) -> list[Message]:
         """The messages as the template takes them."""
@@ -193,8 +202,7 @@ class Engine:
         ):
             parts = (part if isinstance(part, str) else part["text"] for part in content)
             given["content"] = "".join(parts)
-        if self.takes_parts and isinstance(content, str):
-            given["content"] = [{"type": "text", "text": content}]
+        given = self._parted(given)
         if given.get("tool_calls"):
             given["tool_calls"] = [self._call(call) for call in given["tool_calls"]]
         if given["role"] == "developer" and self.has_no_developer:

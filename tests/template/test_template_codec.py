@@ -190,6 +190,8 @@ def test_arguments_as_text_are_those_of_the_object(name: str, tmp_path: Path) ->
     source = text_of(name)
     _, codec = made(source, tmp_path)
     template = Template(source, **oracle.OWN)
+    if oracle.engine(source).takes_parts:
+        pytest.skip("the template is given lists of parts")
     seed = random.Random(name)
 
     def asked(arguments: object) -> list[dict[str, Any]]:
@@ -464,7 +466,7 @@ def test_most_templates_give_a_reader_of_turns(tmp_path: Path) -> None:
     )
 )
 def test_control_is_a_function_of_the_shape(turns: list[tuple[str, str]]) -> None:
-    codec = of_chatml()
+    codec = of_source(CHATML)
     messages = [{"role": role, "content": text} for role, text in turns]
     encoding = codec.encode(messages, add_generation_prompt=False)
     plain = [{"role": "user", "content": "x"} for _ in turns]
@@ -478,12 +480,18 @@ def test_control_is_a_function_of_the_shape(turns: list[tuple[str, str]]) -> Non
 
 
 @functools.cache
-def of_chatml() -> Codec:
+def of_source(source: str) -> Codec:
     with tempfile.TemporaryDirectory() as folder:
-        return made(CHATML, Path(folder))[1]
+        return made(source, Path(folder))[1]
 
 
 NEXT = [{"role": "user", "content": "And <|im_end|> then?"}]
+
+THINKS = (
+    "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}{% else %}"
+    "<|assistant|></think>{{ m.content }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|><think>{% endif %}"
+)
 
 
 def seen_first(codec: Codec, prompt: Any, completion: list[int], new: Any, **more: Any) -> Any:
@@ -514,7 +522,7 @@ def test_an_extension_is_the_whole_conversation(tmp_path: Path, new: Any, stop: 
 
 @given(texts=st.lists(st.text("<|im_end|>abc é\n ", max_size=9), min_size=1, max_size=4))
 def test_turn_after_turn(texts: list[str]) -> None:
-    codec = of_chatml()
+    codec = of_source(CHATML)
     messages = [{"role": "user", "content": "q"}]
     prompt = codec.encode(messages, boundary="isolated")
     for text in texts:
@@ -599,6 +607,16 @@ def test_an_open_message_is_extended(tmp_path: Path) -> None:
     extended = seen_first(codec, prompt, [*codec.vocab.encode("wer."), codec.stop_ids[0]], NEXT)
     whole = [messages[0], {"role": "assistant", "content": "The answer."}, *NEXT]
     assert extended.text == codec.encode(whole).text
+
+
+@given(texts=st.lists(st.text("ab \n", min_size=1, max_size=6), min_size=1, max_size=3))
+def test_answers_that_end_within_their_reasoning_are_extended(texts: list[str]) -> None:
+    codec = of_source(THINKS)
+    stop = codec.vocab.control["<|user|>"]
+    prompt = codec.encode([{"role": "user", "content": "Why?"}])
+    for text in texts:
+        prompt = seen_first(codec, prompt, [*codec.vocab.encode(text), stop], NEXT)
+    assert prompt.text.endswith(f"{texts[-1]}<|user|>{NEXT[0]['content']}<|assistant|><think>")
 
 
 @pytest.mark.skipif(not PUBLISHED, reason=f"no templates in {FOLDER}")

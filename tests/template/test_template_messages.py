@@ -108,7 +108,11 @@ def test_a_text_is_given_as_a_part_where_a_template_takes_parts_alone(texts: lis
         {**message, "content": [{"type": "text", "text": message["content"]}]} for message in given
     ]
     one, other = codec.encode(given), codec.encode(parted)
-    assert one.text == other.text == oracle.render(oracle.environment().from_string(PARTED), (parted, None, {}))
+    assert (
+        one.text
+        == other.text
+        == oracle.render(oracle.environment().from_string(PARTED), (parted, None, {}))
+    )
     assert one.ids.tolist() == other.ids.tolist()
     assert {found.path for found in one.neutralized} <= {
         f"messages[{at}].content" for at in range(len(texts))

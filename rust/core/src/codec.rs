@@ -12,7 +12,7 @@ use crate::conversation::{
 use crate::encode::{self, EncodeOptions, Encoding, End, TemplateGiven, Trail};
 use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::{Event, EventKind, NoticeKind, Part, TurnReason};
-use crate::format::{DeclaredTools, Format, Guarantee, KeptTools};
+use crate::format::{BareCalls, DeclaredTools, Format, Guarantee, KeptTools};
 use crate::gaps::Gaps;
 use crate::grammar::Grammar;
 use crate::markup::{MarkupReader, Policy};
@@ -260,6 +260,18 @@ impl Codec {
     /// What of a conversation the template has no place for, in words: `tools`, `reasoning`.
     pub fn template_lacks(&self) -> Vec<&'static str> {
         self.inner.writer.as_ref().map(TemplateWriter::lacking).unwrap_or_default()
+    }
+
+    /// What of an assistant's message text may delimit, and no control token: `calls`, `reasoning`. An assistant's text
+    /// that spells such a marker is in [`Encoding::collisions`], except what only [`BareCalls`] reads as a call.
+    pub fn text_parts(&self) -> Vec<&'static str> {
+        let (format, _, grammar) = self.parts();
+        let has_bare = format.bare_calls() != BareCalls::Text && !grammar.bare.is_empty();
+        let parts = [
+            ("calls", grammar.has_calls_of_text() || has_bare),
+            ("reasoning", grammar.has_reasoning_of_text()),
+        ];
+        parts.into_iter().filter(|(_, is_text)| *is_text).map(|(part, _)| part).collect()
     }
 
     /// What of an assistant's message the template writes and nobody reads: `calls`, `reasoning`.

@@ -25,8 +25,8 @@ use crate::message::{Node, Owned, Role};
 use crate::path::Path;
 use crate::render::Rendered;
 use crate::template::{
-    Clock, Contents, Expected, Followed, Hidden, Part, RenderOptions, RenderedTemplate, Sought, Template,
-    Way, budget,
+    Clock, Contents, Expected, Followed, Hidden, Part, RenderOptions, RenderedTemplate, Sought,
+    Template, Way, budget,
 };
 use chatcodec_vocab::{TokenId, Vocab};
 use layout::{Headers, Layout};

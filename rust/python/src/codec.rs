@@ -173,6 +173,13 @@ impl Codec {
         self.inner.unread()
     }
 
+    /// What of an assistant's message text may delimit, and no control token: `"calls"`, `"reasoning"`. An assistant's
+    /// content that spells such a marker is told in `Encoding.collisions`, except what `bare_calls` alone reads as a call.
+    #[getter]
+    fn text_parts(&self) -> Vec<&'static str> {
+        self.inner.text_parts()
+    }
+
     /// What reads completions: a format, built-in or the caller's; the part of a built-in format that reads answers; a
     /// format derived from the chat template; the model's response template; text up to the id that stops the model.
     #[getter]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use super::draft::{Calls, Draft, Results};
+use super::draft::{Calls, Draft, Reasoning, Results};
 use super::probe::{
     ANSWER, Given, KEYS, NAME, OR, Probes, QUESTION, RESULTS, SECOND, VALUES, assistant, calling,
     common_end, common_start, is_mark, result, user, with_fields,
@@ -322,6 +322,8 @@ fn arounds(one: &str, two: Option<&str>, body: &Body, base: &Draft, given: Given
     if let Some(reasoning) = &base.reasoning {
         let shared = common_start(before, &reasoning.head);
         heads.push(before[..shared].rfind(is_mark).map_or(0, |at| at));
+        let thoughtless = reasoning.without_thought();
+        heads.extend(before.starts_with(&thoughtless).then_some(thoughtless.len()));
     }
     heads.push(shared);
     heads.dedup();
@@ -474,7 +476,7 @@ impl Around {
                             texts: Vec::new(),
                         };
                         let mut own = self.own_row(&calls, base, beside);
-                        if own.is_empty() || self.head == base.head {
+                        if own.is_empty() || self.is_of_answers(base) {
                             own.insert(0, calls);
                         }
                         own.extend(
@@ -499,6 +501,12 @@ impl Around {
 }
 
 impl Around {
+    /// Whether the head is that of answers, or of answers with an empty block of reasoning.
+    fn is_of_answers(&self, base: &Draft) -> bool {
+        let thoughtless = base.reasoning.as_ref().map(Reasoning::without_thought);
+        self.head == base.head || thoughtless.as_ref() == Some(&self.head)
+    }
+
     /// The same calls in a row of their own, if their head is not the head of answers: with content before the calls, if
     /// the template writes it in between, or without.
     fn own_row(&self, calls: &Calls, base: &Draft, beside: Option<&str>) -> Vec<Calls> {

@@ -23,6 +23,13 @@ pub(super) struct Reasoning {
     pub(super) written: &'static str,
 }
 
+impl Reasoning {
+    /// The head of an answer with an empty block of reasoning.
+    pub(super) fn without_thought(&self) -> String {
+        format!("{}{}", self.head, self.middle)
+    }
+}
+
 /// How calls are written.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Calls {

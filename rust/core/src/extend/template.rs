@@ -306,8 +306,9 @@ impl Next<'_> {
         let told = self.turn.start + answered.last_generated().len();
         answered.written_as(self.prompt, rendered, told, 0);
         let mut rest = rendered.clone();
-        // The answer is the first turn that is generated; what was before it is given.
-        let is_after = |turn: &Range<usize>| turn.start >= self.turn.next;
+        // The answer is the first turn that is generated; what was before it is given. An empty one begins where the next
+        // message does.
+        let is_after = |turn: &Range<usize>| turn.start > self.turn.next;
         let own = rendered.generated.iter().rfind(|turn| !is_after(turn)).cloned();
         rest.generated.retain(is_after);
         rest.generated.insert(0, own.clone().unwrap_or(at..at));

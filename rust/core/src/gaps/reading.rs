@@ -115,7 +115,13 @@ impl Reading<'_> {
             let is_sure = found.iter().all(|next| next.to == Place::Result);
             for next in found {
                 let message = self.answer_between(prompt.clone(), at, next.start)?;
-                if is_sure || next.to != Place::Result || !message.calls.is_empty() {
+                let is_last = match next.to {
+                    Place::Result => is_sure || !message.calls.is_empty(),
+                    // Some templates write reasoning as a turn of its own before its answer.
+                    Place::Answer => !message.content.is_empty() || !message.calls.is_empty(),
+                    _ => true,
+                };
+                if is_last {
                     return Some((message, Some(next)));
                 }
             }

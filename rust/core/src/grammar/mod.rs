@@ -558,6 +558,19 @@ impl Grammar {
         markers.filter_map(|at| self.text_markers.get(at)).flatten().map(String::as_str)
     }
 
+    /// Whether a text that no caller asks for may be read as a call.
+    pub(crate) fn has_calls_of_text(&self) -> bool {
+        self.bare_items().next().is_some() || !self.text_of_calls().is_empty()
+    }
+
+    /// Whether a marker that is text stands around reasoning.
+    pub(crate) fn has_reasoning_of_text(&self) -> bool {
+        let is_text = |op: &Op| matches!(op, Op::Control(ids) if ids.iter().any(|id| id.get() < 0));
+        let thinks = |op: &Op| matches!(op, Op::Field(Field::Reasoning, _));
+        let reads = self.rows.iter().map(|row| &row.rule.read);
+        reads.filter(|read| read.iter().any(thinks)).any(|read| read.iter().any(is_text))
+    }
+
     /// The texts that begin calls, of markers that are text.
     pub(crate) fn text_of_calls(&self) -> Vec<&str> {
         self.texts_of(&self.item_openers).collect()

@@ -5,10 +5,26 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::error::Problem;
+use super::functions::Function;
 use super::machine::{Callable, Loop};
 use super::meter::Meter;
 use super::methods;
 use super::value::{List, ListKind, Metered, Missing, Number, Outcome, Value};
+
+/// The methods of Python's `dict`.
+const DICT_METHODS: [&str; 11] = [
+    "clear",
+    "copy",
+    "fromkeys",
+    "get",
+    "items",
+    "keys",
+    "pop",
+    "popitem",
+    "setdefault",
+    "update",
+    "values",
+];
 
 /// Whether a name is one of Python's own: `__class__`.
 pub(super) fn is_dunder(name: &str) -> bool {
@@ -127,6 +143,10 @@ fn own_attribute(object: &Value, name: &str) -> Option<Value> {
             (Callable::Cycler { items, next }, "current") => items.get(next.get()).cloned(),
             (Callable::Cycler { .. }, "next" | "reset") => Some(method(object, name)),
             (Callable::Macro { body, .. }, "name") => Some(Value::Str(body.name.clone())),
+            // Python's `dict[…]` is a type that makes dicts, and `dict.from_keys(pairs)` means that item.
+            (Callable::Function(Function::Dict), name) if !DICT_METHODS.contains(&name) => {
+                Some(object.clone())
+            }
             _ => None,
         },
         _ => methods::has(object, name).then(|| method(object, name)),

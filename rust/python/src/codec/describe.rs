@@ -9,12 +9,20 @@ impl Codec {
     /// Who writes conversations, who reads completions, the vocabulary; and what of the model's folder is not used.
     pub(super) fn described(&self) -> String {
         let (format, vocab) = (self.inner.format(), self.inner.vocab());
+        let by_text = self.inner.text_parts();
         let guarantee = match format.guarantee() {
+            chatcodec::Guarantee::Ids if by_text.is_empty() => {
+                "text is never control: turns and calls are told apart by ids".to_owned()
+            }
             chatcodec::Guarantee::Ids => {
-                "text is never control: turns and calls are told apart by ids"
+                let parts = by_text.join(" and ");
+                format!(
+                    "text is never control: turns are told apart by ids, {parts} by text: see `Encoding.collisions`"
+                )
             }
             chatcodec::Guarantee::Text => {
                 "text is never a control id, but the markers of turns are ordinary text: see `Encoding.collisions`"
+                    .to_owned()
             }
         };
         let lacks = self.template.as_ref().map(|_| self.inner.template_lacks());
