@@ -197,6 +197,14 @@ def answered(codec: Codec, messages: list[dict[str, Any]], **options: Any) -> An
     for at in range(len(ids) - len(head), same - len(head), -1):
         if ids[at : at + len(head)] == head:
             return begun, ids[at + len(head) :]
+    if messages[-2]["content"] not in codec.vocab.decode(ids[:same]):
+        # Other text stands before the question.
+        for mark in reversed(marks):
+            if begun[mark] in ids:
+                at = len(ids) - 1 - ids[::-1].index(begun[mark])
+                pairs = zip(begun[mark:], ids[at:], strict=False)
+                at += sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+                return ids[:at], ids[at:]
     return ids[:same], ids[same:]
 
 

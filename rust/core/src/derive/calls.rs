@@ -55,11 +55,8 @@ fn find_given(probes: &Probes, base: &Draft, given: Given) -> Option<Found> {
         return None;
     }
     let given = Given { named_ids: !text.contains(NAME), ..given };
-    let user_end = base.user_end.as_str();
-    let written = |text: &str, count| {
-        let text = answer(probes, &messages(text, count, given), given)?;
-        text.strip_prefix(user_end).map(str::to_owned)
-    };
+    let written =
+        |text: &str, count| base.answer_in(&answer(probes, &messages(text, count, given), given)?);
     let mut candidates = Vec::new();
     if let Some(one) = written("", 1) {
         let two = written("", 2);

@@ -102,6 +102,8 @@ pub(super) struct Draft {
     pub(super) user: Row,
     /// What the template writes after a user's text, before an answer.
     pub(super) user_end: String,
+    /// A token that stands for the head of answers, where that is text alone.
+    pub(super) stand_in: String,
     pub(super) head: String,
     pub(super) end: String,
     pub(super) last_head: Option<String>,
@@ -115,6 +117,12 @@ fn string(text: &str) -> String {
 }
 
 impl Draft {
+    /// An answer, of what the template writes after a question.
+    pub(super) fn answer_in(&self, written: &str) -> Option<String> {
+        let answer = written.strip_prefix(self.user_end.as_str())?;
+        Some(format!("{}{answer}", self.stand_in))
+    }
+
     /// The rows of the assistant's messages, for the header of those without reasoning.
     fn rows(&self, head: &str) -> Vec<String> {
         let mut heads = Vec::new();

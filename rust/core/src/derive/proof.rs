@@ -98,8 +98,11 @@ pub(super) fn reads_answer(
     let (prompt, completion) = if let Some(completion) = whole.strip_prefix(&prompted) {
         (prompt.ids().to_vec(), completion)
     } else if probes.answers_only {
-        // A prompt that goes on otherwise than this answer.
-        let (begun, completion) = whole.split_at(common_start(&whole, &prompted));
+        // A prompt that goes on otherwise than this answer, or has other text before the question.
+        let asked = before.last().and_then(|message| message["content"].as_str())?;
+        let from = [&whole, &prompted].map(|text| text.rfind(asked).unwrap_or_default());
+        let same = common_start(&whole[from[0]..], &prompted[from[1]..]);
+        let (begun, completion) = whole.split_at(from[0] + same);
         (probes.ids(begun), completion)
     } else {
         return None;

@@ -2,8 +2,8 @@
 
 use super::draft::{Draft, Row};
 use super::probe::{
-    ANSWER, Given, LATER, Probes, QUESTION, SECOND, SYSTEM, assistant, common_start, is_mark,
-    system, user,
+    ANSWER, Given, LATER, Probes, QUESTION, SECOND, SYSTEM, assistant, calling, common_start,
+    is_mark, result, system, user,
 };
 
 /// Where a text between two contents may be cut: at the place that is known, beside control tokens, after white space.
@@ -101,25 +101,35 @@ pub(super) fn candidates(probes: &Probes) -> Option<Vec<Draft>> {
 /// Drafts that read answers alone: all before an answer is one question.
 pub(super) fn of_answers(probes: &Probes) -> Option<Vec<Draft>> {
     let around = Around::of(probes)?;
+    for tools in [false, true] {
+        let given = Given { tools, ..Given::default() };
+        // Tokens of calls are not free.
+        probes.text(&[user(QUESTION), calling("", 1, given), result(0, given)], given, false);
+    }
     let free = probes.free_mark()?;
     let shared = common_start(&around.between, &around.prompted_end);
-    let opener = around.between[..shared].rfind(is_mark)?;
+    let opener = around.between[..shared].rfind(is_mark);
     // What ends each answer, or else each but the last one.
     let always = &around.after[..common_start(&around.after, &around.answered_end)];
     let ends = if always.contains(is_mark) { always } else { closed(&around.after) };
     let mut marks = ends.char_indices().filter(|(_, character)| is_mark(*character));
     let (at, mark) = marks.next()?;
     let end = &ends[..at + mark.len_utf8()];
-    let prompted = &around.prompted_end[opener..];
+    // A header that is text alone is the question's, and a token that comes nowhere stands for it.
+    let stand_in = opener.is_none().then(|| probes.free_mark()).flatten().map(String::from);
+    let opener = opener.unwrap_or(around.between.len());
+    let after =
+        |text: &str, end: usize| stand_in.clone().unwrap_or_else(|| text[opener..end].to_owned());
     let draft = Draft {
         is_ids: true,
-        prompt: around.between[opener..shared].to_owned(),
-        whole_prompt: prompted.to_owned(),
+        prompt: after(&around.between, shared),
+        whole_prompt: after(&around.prompted_end, around.prompted_end.len()),
         stop: marks.next().map(|(_, mark)| mark).into_iter().collect(),
         user: (free.to_string(), mark.to_string()),
         user_end: around.between[..opener].to_owned(),
-        head: around.between[opener..].to_owned(),
+        head: after(&around.between, around.between.len()),
         end: end.to_owned(),
+        stand_in: stand_in.clone().unwrap_or_default(),
         ..Draft::default()
     };
     let mut drafts = Vec::new();

@@ -32,7 +32,7 @@ pub(super) fn find(probes: &Probes, base: &Draft) -> Option<Thought> {
     })?;
     let thought = Thought { key, candidates: Vec::new() };
     let Some((_, rest)) = text.split_once(QUESTION) else { return Some(thought) };
-    let Some(rest) = rest.strip_prefix(base.user_end.as_str()) else { return Some(thought) };
+    let Some(rest) = base.answer_in(rest) else { return Some(thought) };
     let (Some((head, rest)), true) = (rest.split_once(THOUGHT), rest.contains(ANSWER)) else {
         return Some(thought);
     };

@@ -278,12 +278,20 @@ fn answers_of(
     (!answers.is_empty()).then(|| (answers, whole.text().to_owned()))
 }
 
-/// The place after the head of the last answer: after the last control token of its prompt, and what follows that.
+/// The place after the head of the last answer: after the last control token of its prompt, and what follows that; or
+/// else after what it has in common with the prompt, from the last control token of both.
 fn after_head(ids: &[TokenId], prompt: &Encoding) -> Option<usize> {
-    let last = prompt.is_control().iter().rposition(|is| *is == 1)?;
-    let head = &prompt.ids()[last..];
-    let at = ids.windows(head.len()).rposition(|window| window == head)?;
-    Some(at + head.len())
+    let marks = || (0..prompt.ids().len()).rev().filter(|at| prompt.is_control()[*at] == 1);
+    let head = &prompt.ids()[marks().next()?..];
+    let whole =
+        ids.windows(head.len()).rposition(|window| window == head).map(|at| at + head.len());
+    whole.or_else(|| {
+        marks().find_map(|mark| {
+            let head = &prompt.ids()[mark..];
+            let at = ids.iter().rposition(|id| *id == head[0])?;
+            Some(at + ids[at..].iter().zip(head).take_while(|(one, other)| one == other).count())
+        })
+    })
 }
 
 /// Messages whose calls have ids of nine characters, as their results.
