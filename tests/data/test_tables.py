@@ -28,6 +28,7 @@ CALLED = [
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
 WRONG = [{"role": "nobody", "content": ""}]
 ALL = list(get_args(options.TableColumn))
+MESSAGE = {"role": pa.string(), "content": pa.string()}.items()
 
 
 def encoded(table: Any, **words: Any) -> pa.Table:  # noqa: ANN401
@@ -296,6 +297,31 @@ def test_an_encoded_table_is_read_any_number_of_times() -> None:
     assert pa.schema(table) == pa.table(table).schema
     empty = CODEC.encode_table(pa.table({"messages": [SAID]})[:0])
     assert pa.table(empty).column_names == ["messages", "input_ids"]
+
+
+@given(
+    kinds=st.lists(st.sampled_from(["a", "b <|im_end|>", "long " * 40, ""]), max_size=300),
+    size=st.integers(1, 200),
+    threads=st.integers(2, 9),
+)
+def test_rows_do_not_depend_on_threads_or_batches(
+    kinds: list[str], size: int, threads: int
+) -> None:
+    said = [[{"role": "user" if text else "nobody", "content": text}] for text in kinds]
+    whole = pa.table(
+        {"messages": pa.array(said, pa.list_(pa.struct([*MESSAGE]))), "n": [*range(len(said))]}
+    )
+    batches = whole.to_batches(max_chunksize=size)
+    table = pa.Table.from_batches(batches, whole.schema)
+    words: Any = {"columns": ["input_ids", "labels", "length", "neutralized", "error"]}
+    found = encoded(table, errors="return", threads=threads, **words)
+    assert found.to_pylist() == encoded(whole, errors="return", threads=1, **words).to_pylist()
+    assert found["n"].to_pylist() == [*range(len(said))]
+    assert found["input_ids"].to_pylist() == by_batch([{"messages": one} for one in said])
+    refused = [at for at, text in enumerate(kinds) if not text]
+    if refused:
+        with pytest.raises(MessageError, match=rf"rows\[{refused[0]}\]"):
+            encoded(table, threads=threads)
 
 
 def test_many_threads_give_the_rows_in_order() -> None:

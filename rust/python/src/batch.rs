@@ -79,7 +79,7 @@ pub(crate) fn share<T: Send>(
             done.push((at, work(at)));
         }
     };
-    let mut done = std::thread::scope(|scope| {
+    let done = std::thread::scope(|scope| {
         // If the system gives no more threads, fewer threads do the work.
         let spawn = |_| {
             let work = || stop.as_ref().map_or_else(work, |stop| stop.during(work));
@@ -95,8 +95,11 @@ pub(crate) fn share<T: Send>(
         }
         done
     });
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
+    let mut results: Vec<Option<T>> = std::iter::repeat_with(|| None).take(count).collect();
+    for (at, result) in done {
+        results[at] = Some(result);
+    }
+    results.into_iter().map_while(|result| result).collect()
 }
 
 /// Number of bytes of text of a conversation, without names.

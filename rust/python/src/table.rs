@@ -4,7 +4,8 @@
 //! of the table and the new ones. Rows are read and encoded on all cores, the interpreter released.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::builder::{ArrayBuilder as _, StringBuilder};
 use arrow_array::types::{Int8Type, Int32Type};
@@ -14,9 +15,7 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
-use chatcodec::{
-    Codec, Conversation, EncodeOptions, Encoding, LabelOptions, Markup, ReadOptions, Stop,
-};
+use chatcodec::{Codec, Conversation, EncodeOptions, Encoding, LabelOptions, Markup, ReadOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
@@ -28,8 +27,14 @@ use crate::ids::ListOf;
 use crate::rows::Columns;
 use crate::typed::Capsule;
 
-/// So many rows are encoded before their ids are put into columns: it bounds what else is kept.
-const SLICE_ROWS: usize = 512;
+/// So many rows are one job of a thread, which puts their ids into columns.
+const RUN_ROWS: usize = 64;
+
+/// Most ids for which a job makes room before it has them.
+const RUN_IDS: usize = 1 << 14;
+
+/// Most rows of a record batch, whose runs are put together.
+const BATCH_ROWS: usize = 1 << 13;
 
 /// A column that is added to a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -165,15 +170,13 @@ pub(crate) enum Failure {
     Table(String),
     /// The conversation of a row.
     Row(chatcodec::Error),
-    /// The conversation of this row of a batch has markup in an assistant's text.
-    Markup(usize, chatcodec::Error),
 }
 
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Table(problem) => raise_data(problem),
-            Failure::Row(error) | Failure::Markup(_, error) => raise(error),
+            Failure::Row(error) => raise(error),
         }
     }
 }
@@ -241,111 +244,55 @@ impl EncodedTable {
         // The types of the columns before, which `datasets` refuses beside others.
         metadata.remove("huggingface");
         let schema = Arc::new(Schema::new_with_metadata(Fields::from(fields), metadata));
-        let mut batches = Vec::new();
-        let mut before = 0;
-        let mut table = table.map(|batch| {
-            let batch = batch.map_err(|error| arrow_failure(&error))?;
-            columns.validate(&batch).map_err(Failure::Table)?;
-            Ok(batch)
-        });
-        while let Some(batch) = table.next() {
-            let batch = batch?;
-            match Self::encode_batch(codec, &columns, &batch, options, &schema, before) {
-                Err(Failure::Markup(row, error)) => {
-                    let rows = Rows { codec, columns: &columns, options };
-                    let mut found = rows.with_markup(&batch, row);
-                    before += batch.num_rows();
-                    for batch in table {
-                        let batch = batch?;
-                        found += rows.with_markup(&batch, 0);
-                        before += batch.num_rows();
-                    }
-                    return Err(Failure::Row(error.with_problem(|problem| {
-                        format!("{problem}; {found} of {before} rows have such text")
-                    })));
-                }
-                encoded => batches.extend(encoded?),
-            }
-            before += batch.num_rows();
-        }
-        Ok(Self { schema, batches })
-    }
-
-    /// Encodes a batch; gives several where one list column cannot hold all ids.
-    fn encode_batch(
-        codec: &Codec,
-        columns: &Columns,
-        batch: &RecordBatch,
-        options: &TableOptions,
-        schema: &SchemaRef,
-        before: usize,
-    ) -> Result<Vec<RecordBatch>, Failure> {
-        let wants = |output| options.outputs.contains(&output);
-        let (labels, indices) = (wants(Output::Labels), wants(Output::MessageIndices));
-        let (roles, neutralized) = (wants(Output::Roles), wants(Output::Neutralized));
-        let dropped = wants(Output::Dropped);
-        let encode = |row: usize| -> chatcodec::Result<Option<Row>> {
-            let conversation = columns.read(codec, batch, row, options.read)?;
-            let roles = if roles { conversation.roles() } else { Vec::new() };
-            let Some((encoding, original)) = shortened(codec, conversation, options)? else {
-                return Ok(None);
-            };
-            let found = if neutralized { encoding.neutralized() } else { Vec::new() };
-            let found = found.into_iter().map(|found| (encoding.path(found.path), found.spelling));
-            let left_out = if dropped { encoding.dropped() } else { &[] };
-            let left_out = left_out.iter().map(|part| (part.path.clone(), part.why.name()));
-            let mut row = Row {
-                original,
-                roles,
-                neutralized: found.collect(),
-                dropped: left_out.collect(),
-                labelled: if labels { encoding.labelled(&options.labels) } else { Vec::new() },
-                indices: if indices { encoding.message_indices() } else { Vec::new() },
-                ids: encoding.shared_ids(),
-            };
-            if row.ids.len() > options.max_length {
-                row.cut(options.max_length);
-            }
-            Ok(Some(row))
+        let given: Vec<RecordBatch> = table
+            .map(|batch| {
+                let batch = batch.map_err(|error| arrow_failure(&error))?;
+                columns.validate(&batch).map_err(Failure::Table)?;
+                Ok(batch)
+            })
+            .collect::<Result<_, _>>()?;
+        let rows = Rows { codec, columns: &columns, options, batches: &given };
+        let parts = rows.parts()?;
+        let groups: Vec<_> =
+            groups(parts).into_iter().map(|group| Mutex::new(Some(group))).collect();
+        let finish = |at: usize| {
+            let group = groups[at].lock().unwrap_or_else(PoisonError::into_inner).take();
+            group.map(|group| rows.finish(group, &schema))
         };
-        let mut finished = Vec::new();
-        let mut first = 0;
-        let mut columns_of = Builders::new(options);
-        for start in (0..batch.num_rows()).step_by(SLICE_ROWS) {
-            let count = SLICE_ROWS.min(batch.num_rows() - start);
-            let rows = share(count, options.threads, |at| encode(start + at));
-            if Stop::current().is_some_and(|stop| stop.is_asked()) {
-                return Ok(Vec::new());
+        let batches = share(groups.len(), options.threads, finish).into_iter().flatten();
+        Ok(Self { batches: batches.collect::<Result<_, _>>()?, schema })
+    }
+}
+
+/// Rows of one batch, and their new columns.
+struct Part<'a> {
+    batch: usize,
+    rows: Range<usize>,
+    columns: Builders<'a>,
+}
+
+/// Parts that one record batch holds: neighbours, of one batch.
+fn groups(parts: Vec<Part<'_>>) -> Vec<Vec<Part<'_>>> {
+    let mut groups: Vec<Vec<Part<'_>>> = Vec::new();
+    let (mut rows, mut ids) = (0, 0);
+    for part in parts {
+        rows += part.rows.len();
+        ids += part.columns.ids.len();
+        match groups.last_mut() {
+            Some(group)
+                if group[0].batch == part.batch
+                    && rows <= BATCH_ROWS
+                    && i32::try_from(ids).is_ok() =>
+            {
+                group.push(part);
             }
-            for (at, row) in rows.into_iter().enumerate() {
-                let at = start + at;
-                if let Err(error) = &row
-                    && options.raises
-                {
-                    let error = error.clone();
-                    let error = error.with_path(|path| format!("rows[{}].{path}", before + at));
-                    let rows = Rows { codec, columns, options };
-                    return Err(if rows.has_markup(batch, at) {
-                        Failure::Markup(at, error)
-                    } else {
-                        Failure::Row(error)
-                    });
-                }
-                if row
-                    .as_ref()
-                    .is_ok_and(|row| row.as_ref().is_some_and(|row| !columns_of.has_room(row)))
-                {
-                    let part = batch.slice(first, at - first);
-                    finished.push(columns_of.finish(&part, schema)?);
-                    (first, columns_of) = (at, Builders::new(options));
-                }
-                columns_of.push(row);
+            _ => {
+                (rows, ids) = (part.rows.len(), part.columns.ids.len());
+                groups.push(vec![part]);
             }
         }
-        let rest = batch.slice(first, batch.num_rows() - first);
-        finished.push(columns_of.finish(&rest, schema)?);
-        Ok(finished)
     }
+    groups
 }
 
 /// The rows of a table as conversations.
@@ -353,9 +300,140 @@ struct Rows<'a> {
     codec: &'a Codec,
     columns: &'a Columns,
     options: &'a TableOptions,
+    batches: &'a [RecordBatch],
 }
 
-impl Rows<'_> {
+/// The row of a batch that cannot be encoded, where that is an error.
+struct Failed {
+    batch: usize,
+    row: usize,
+    error: chatcodec::Error,
+}
+
+impl<'a> Rows<'a> {
+    /// Encodes all rows, in parts.
+    fn parts(&self) -> Result<Vec<Part<'a>>, Failure> {
+        let runs: Vec<(usize, Range<usize>)> = self
+            .batches
+            .iter()
+            .enumerate()
+            .flat_map(|(batch, rows)| {
+                let count = rows.num_rows();
+                // A batch without rows has its columns, too.
+                let starts = (0..count.max(1)).step_by(RUN_ROWS);
+                starts.map(move |start| (batch, start..(start + RUN_ROWS).min(count)))
+            })
+            .collect();
+        // Nothing after a row that fails is needed.
+        let first_failed = AtomicUsize::new(usize::MAX);
+        let work = |at: usize| {
+            if first_failed.load(Ordering::Relaxed) < at {
+                return Ok(Vec::new());
+            }
+            let (batch, rows) = &runs[at];
+            let done = self.run(*batch, rows.clone());
+            if done.is_err() {
+                first_failed.fetch_min(at, Ordering::Relaxed);
+            }
+            done
+        };
+        let mut parts = Vec::new();
+        for done in share(runs.len(), self.options.threads, work) {
+            parts.extend(done.map_err(|failed| self.failure(failed))?);
+        }
+        Ok(parts)
+    }
+
+    /// Encodes the rows of one job; gives several parts where one list column cannot hold all ids.
+    fn run(&self, batch: usize, rows: Range<usize>) -> Result<Vec<Part<'a>>, Failed> {
+        let part = |rows: Range<usize>| Part { batch, rows, columns: Builders::new(self.options) };
+        let mut parts = vec![part(rows.start..rows.start)];
+        for row in rows {
+            let encoded = self.encode(&self.batches[batch], row);
+            let encoded = match encoded {
+                Err(error) if self.options.raises => return Err(Failed { batch, row, error }),
+                encoded => encoded,
+            };
+            let fits = |columns: &Builders<'_>| match &encoded {
+                Ok(Some(row)) => columns.has_room(row),
+                _ => true,
+            };
+            if !parts.last().is_some_and(|last| fits(&last.columns)) {
+                parts.push(part(row..row));
+            }
+            if let Some(last) = parts.last_mut() {
+                last.columns.push(encoded);
+                last.rows.end = row + 1;
+                // The next rows are about as long.
+                last.columns.reserve((last.columns.ids.len() * RUN_ROWS).min(RUN_IDS));
+            }
+        }
+        Ok(parts)
+    }
+
+    fn encode(&self, batch: &RecordBatch, row: usize) -> chatcodec::Result<Option<Row>> {
+        let Self { codec, options, .. } = self;
+        let wants = |output| options.outputs.contains(&output);
+        let conversation = self.columns.read(codec, batch, row, options.read)?;
+        let roles = if wants(Output::Roles) { conversation.roles() } else { Vec::new() };
+        let Some((encoding, original)) = shortened(codec, conversation, options)? else {
+            return Ok(None);
+        };
+        let found = if wants(Output::Neutralized) { encoding.neutralized() } else { Vec::new() };
+        let found = found.into_iter().map(|found| (encoding.path(found.path), found.spelling));
+        let left_out = if wants(Output::Dropped) { encoding.dropped() } else { &[] };
+        let left_out = left_out.iter().map(|part| (part.path.clone(), part.why.name()));
+        let labels = wants(Output::Labels);
+        let mut row = Row {
+            original,
+            roles,
+            neutralized: found.collect(),
+            dropped: left_out.collect(),
+            labelled: if labels { encoding.labelled(&options.labels) } else { Vec::new() },
+            indices: if wants(Output::MessageIndices) {
+                encoding.message_indices()
+            } else {
+                Vec::new()
+            },
+            ids: encoding.shared_ids(),
+        };
+        if row.ids.len() > options.max_length {
+            row.cut(options.max_length);
+        }
+        Ok(Some(row))
+    }
+
+    /// The rows of a group with their new columns.
+    fn finish(&self, group: Vec<Part<'_>>, schema: &SchemaRef) -> Result<RecordBatch, Failure> {
+        let (batch, start) = group.first().map_or((0, 0), |part| (part.batch, part.rows.start));
+        let count = group.iter().map(|part| part.rows.len()).sum();
+        let ids = group.iter().map(|part| part.columns.ids.len()).sum();
+        let mut parts = group.into_iter().map(|part| part.columns);
+        let mut columns = parts.next().unwrap_or_else(|| Builders::new(self.options));
+        columns.reserve(ids);
+        let columns = parts.fold(columns, Builders::followed_by);
+        columns.finish(&self.batches[batch].slice(start, count), schema)
+    }
+
+    /// What is told of a row that fails.
+    fn failure(&self, Failed { batch, row, error }: Failed) -> Failure {
+        let count =
+            |batches: &[RecordBatch]| -> usize { batches.iter().map(RecordBatch::num_rows).sum() };
+        let before = count(&self.batches[..batch]);
+        let error = error.with_path(|path| format!("rows[{}].{path}", before + row));
+        let given = &self.batches[batch];
+        if !self.has_markup(given, row) {
+            return Failure::Row(error);
+        }
+        let after = self.batches[batch + 1..].iter().map(|batch| self.with_markup(batch, 0));
+        let found = self.with_markup(given, row) + after.sum::<usize>();
+        let all = count(self.batches);
+        Failure::Row(
+            error
+                .with_problem(|problem| format!("{problem}; {found} of {all} rows have such text")),
+        )
+    }
+
     /// Whether a row is refused for markup in an assistant's text alone.
     fn has_markup(&self, batch: &RecordBatch, row: usize) -> bool {
         let options = self.options.read;
@@ -445,6 +523,14 @@ impl<const N: usize> TextLists<N> {
         self.offsets.push(self.texts[0].len() as i32);
     }
 
+    /// Adds the lists of others.
+    fn append(&mut self, mut others: Self) {
+        append_offsets(&mut self.offsets, &others.offsets);
+        for (column, others) in self.texts.iter_mut().zip(&mut others.texts) {
+            append_texts(column, others);
+        }
+    }
+
     /// The column; `join` makes an array of items of the arrays of texts.
     fn finish(
         &mut self,
@@ -455,6 +541,18 @@ impl<const N: usize> TextLists<N> {
         let items = join(self.texts.each_mut().map(|text| Arc::new(text.finish()) as ArrayRef));
         let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
         Arc::new(ListArray::new(field, offsets, items, nulls.cloned()))
+    }
+}
+
+/// Adds the offsets of lists that come after others.
+fn append_offsets(offsets: &mut Vec<i32>, others: &[i32]) {
+    let before = offsets.last().copied().unwrap_or_default();
+    offsets.extend(others.iter().skip(1).map(|offset| before + offset));
+}
+
+fn append_texts(texts: &mut StringBuilder, others: &mut StringBuilder) {
+    for text in &others.finish() {
+        texts.append_option(text);
     }
 }
 
@@ -513,6 +611,30 @@ impl<'a> Builders<'a> {
             }
         }
         self.offsets.push(self.ids.len() as i32);
+    }
+
+    /// Makes room for so many ids in all.
+    fn reserve(&mut self, ids: usize) {
+        self.ids.reserve_exact(ids.saturating_sub(self.ids.len()));
+        if self.ignore_index.is_some() {
+            self.labels.reserve_exact(ids.saturating_sub(self.labels.len()));
+        }
+    }
+
+    /// These rows, then others.
+    fn followed_by(mut self, others: Self) -> Self {
+        append_offsets(&mut self.offsets, &others.offsets);
+        self.valid.extend_from_slice(&others.valid);
+        self.ids.extend_from_slice(&others.ids);
+        self.labels.extend_from_slice(&others.labels);
+        self.indices.extend_from_slice(&others.indices);
+        self.originals.extend_from_slice(&others.originals);
+        self.roles.append(others.roles);
+        self.neutralized.append(others.neutralized);
+        self.dropped.append(others.dropped);
+        let mut errors = others.errors;
+        append_texts(&mut self.errors, &mut errors);
+        self
     }
 
     /// The rows of a batch with the new columns.
