@@ -43,6 +43,48 @@ def test_a_built_in_format_reads_all_that_it_writes() -> None:
     assert parts["an answer of text"].example.endswith("<|im_end|>")
 
 
+def test_a_template_that_names_calls_by_their_ids_is_given_such_ids() -> None:
+    by_id = CALLS.replace(
+        "{{ {'name': c.function.name, 'parameters': c.function.arguments} | tojson }}",
+        "{{ c.id }}\n{{ c.function.arguments | tojson }}\n",
+    )
+    proof = prove(codec_of(by_id), count=90)
+    assert proof.is_fine
+    parts = parts_of(proof)
+    assert parts["two calls"].written == 10
+    assert "<|plugin|>\nfunctions." in parts["a call"].example
+    # Without the name nobody knows which function is called.
+    parts = parts_of(prove(codec_of(by_id.replace("{{ c.id }}", "")), count=90))
+    assert parts["a call"].written == 0
+
+
+CDATA = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<|action_start|><|plugin|>{{ c.function.name }}\n"
+    "{% for key, value in c.function.arguments.items() %}<arg>{{ key }}</arg><value>"
+    "{% if value is string and ('<' in value or '&' in value) %}<![CDATA[{{ value }}]]>"
+    "{% elif value is string %}{{ value }}{% else %}{{ value | tojson }}{% endif %}</value>\n"
+    "{% endfor %}<|action_end|>{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def test_texts_that_a_template_wraps_are_read_without_the_wrap() -> None:
+    codec = codec_of(CDATA)
+    assert codec.read_by == "derived format"
+    assert parts_of(prove(codec, count=270))["nested arguments"].is_fine
+    arguments = {"a": "1 < 2 & 3", "b": "x"}
+    call = {"type": "function", "function": {"name": "f", "arguments": arguments}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+    ]
+    whole = codec.encode(messages, add_generation_prompt=False)
+    assert "<value><![CDATA[1 < 2 & 3]]></value>" in whole.text
+    (read,) = codec.decode(whole.ids)[-1]["tool_calls"]
+    assert json.loads(read["function"]["arguments"]) == arguments
+
+
 def test_a_seed_makes_the_same_conversations() -> None:
     codec = codec_of(CALLS, reader="chatml")
     first = prove(codec, count=45, seed=1)

@@ -147,10 +147,12 @@ class _Tries:
         self.reader = reader
         self.end = end
         self.needs_tools = _needs_tools(writer)
+        self.names_by_id = _names_by_id(writer)
 
     def conversation(self, part: Part, seed: random.Random) -> Conversation:
         """Make a random conversation, with tools for a template that needs them."""
         made = Conversation.random(part, seed)
+        made = made.with_named_ids() if self.names_by_id else made
         return replace(made, tools=TOOLS) if self.needs_tools else made
 
     def part(self, part: Part, count: int, seed: random.Random) -> PartProof:
@@ -217,6 +219,15 @@ def _needs_tools(writer: Codec) -> bool:
         except TemplateError:
             writer.encode(question, tools=TOOLS)
             return True
+    return False
+
+
+def _names_by_id(writer: Codec) -> bool:
+    """Whether a template writes the name of a function in the id of its call alone."""
+    made = Conversation.random("a call", random.Random(0))  # noqa: S311
+    named = made.with_named_ids()
+    with contextlib.suppress(MessageError, TemplateError):
+        return write(writer, made) is None and write(writer, named) is not None
     return False
 
 

@@ -6,7 +6,7 @@ Every text has a word of its own, which shows whether a template wrote the text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
@@ -68,6 +68,24 @@ class Conversation:
     def random(part: Part, seed: random.Random) -> Conversation:
         """Make a conversation with a part."""
         return _MAKERS[part](part, seed)
+
+    def with_named_ids(self) -> Conversation:
+        """Give the same conversation with ids of calls that hold the name: `functions.look_up:0`.
+
+        Some templates write the id alone.
+        """
+        ids: dict[str, str] = {}
+        messages: list[Message] = []
+        for message in self.messages:
+            calls = []
+            for call in message.get("tool_calls", ()):
+                ids[call["id"]] = f"functions.{call['function']['name']}:{len(ids)}"
+                calls.append({**call, "id": ids[call["id"]]})
+            changed: Message = {"tool_calls": calls} if calls else {}
+            if "tool_call_id" in message:
+                changed["tool_call_id"] = ids[message["tool_call_id"]]
+            messages.append({**message, **changed})
+        return replace(self, messages=messages)
 
     @property
     def compared(self) -> list[Message]:

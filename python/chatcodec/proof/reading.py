@@ -112,7 +112,7 @@ def _answers(prompt: Encoding, whole: Encoding) -> Iterator[tuple[memoryview, me
         yield begun, ids[len(begun) :]
         return
     # What the prompt goes on with may be what the answer's own text begins with.
-    last = max(whole.message_indices)
+    last = max(whole.message_indices, default=-1)
     said = zip(whole.message_indices, whole.is_content, strict=True)
     own = next((nth for nth, (of, is_own) in enumerate(said) if is_own and of == last), len(ids))
     pairs = enumerate(zip(begun, ids[:own], strict=False))

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use super::draft::{Calls, Draft, Reasoning, Results};
+use super::draft::{Calls, Draft, Reasoning, Results, Wrap};
 use super::probe::{
     ANSWER, Given, KEYS, NAME, OR, Probes, QUESTION, RESULTS, SECOND, VALUES, assistant, calling,
-    common_end, common_start, is_mark, result, user, with_fields,
+    calling_with, common_end, common_start, is_mark, result, user, with_fields,
 };
 use super::proof;
 use crate::codec::Codec;
@@ -60,8 +60,12 @@ fn find_given(probes: &Probes, base: &Draft, given: Given) -> Option<Found> {
     let mut candidates = Vec::new();
     if let Some(one) = written("", 1) {
         let two = written("", 2);
-        let called =
-            Called { given, beside: written(ANSWER, 1), is_ended: is_ended(probes, base, given) };
+        let called = Called {
+            given,
+            beside: written(ANSWER, 1),
+            is_ended: is_ended(probes, base, given),
+            wrap: wrap(probes, given, &one),
+        };
         for body in bodies(&one, 0, given) {
             let pairs: Vec<Option<&str>> = match &body.pairs[..] {
                 [] => vec![None],
@@ -84,6 +88,42 @@ struct Called {
     beside: Option<String>,
     /// Whether the end of an answer stands before a result.
     is_ended: bool,
+    /// What stands around strings that hold some texts.
+    wrap: Option<Wrap>,
+}
+
+/// Texts that templates write in a wrap.
+const WRAPPED: [&str; 4] = ["<", "&", "\n", "]"];
+
+/// What stands around strings that hold some texts, beside a call without such texts.
+fn wrap(probes: &Probes, given: Given, plain: &str) -> Option<Wrap> {
+    let (before, _) = plain.split_once(VALUES[0][0])?;
+    let mut found: Option<Wrap> = None;
+    for special in WRAPPED {
+        let value = format!("Va{special}qz");
+        let messages = [user(QUESTION), calling_with(&value, given)];
+        let Some(text) = answer(probes, &messages, given) else { continue };
+        let Some((head, rest)) = text.split_once(&value) else { continue };
+        let Some(at) = head.find(before).map(|at| at + before.len()) else { continue };
+        let (_, tail) = plain.split_once(VALUES[0][0])?;
+        let tail = &tail[..tail.find(KEYS[1])?];
+        let (open, Some(close)) = (&head[at..], rest.find(tail).map(|at| &rest[..at])) else {
+            continue;
+        };
+        if open.is_empty() || close.is_empty() || open.contains(is_mark) || close.contains(is_mark)
+        {
+            continue;
+        }
+        let wrap = found.get_or_insert_with(|| Wrap {
+            open: open.to_owned(),
+            close: close.to_owned(),
+            when: Vec::new(),
+        });
+        if wrap.open == open && wrap.close == close {
+            wrap.when.push(special);
+        }
+    }
+    found
 }
 
 /// Whether the first token of an answer's end stands between a call and its result.
@@ -462,6 +502,10 @@ impl Around {
                             object: body.object.clone(),
                             pair: pair.map(str::to_owned),
                             quote: body.quote,
+                            wrap: called
+                                .wrap
+                                .clone()
+                                .filter(|_| pair.is_some_and(|it| it != "python")),
                             id: if given.named_ids {
                                 Some("functions.{name}:{index}")
                             } else {

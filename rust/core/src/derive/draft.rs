@@ -30,6 +30,14 @@ impl Reasoning {
     }
 }
 
+/// What stands around strings that hold some texts: CDATA.
+#[derive(Debug, Clone)]
+pub(super) struct Wrap {
+    pub(super) open: String,
+    pub(super) close: String,
+    pub(super) when: Vec<&'static str>,
+}
+
 /// How calls are written.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Calls {
@@ -42,6 +50,8 @@ pub(super) struct Calls {
     pub(super) object: Vec<(&'static str, String)>,
     pub(super) pair: Option<String>,
     pub(super) quote: Option<char>,
+    /// What stands around strings that hold some texts.
+    pub(super) wrap: Option<Wrap>,
     pub(super) id: Option<&'static str>,
     /// The end of a message with calls.
     pub(super) end: String,
@@ -273,6 +283,12 @@ impl Draft {
             }
             if let Some(quote) = calls.quote {
                 let _ = writeln!(rows, "quote = {}", written(&quote.to_string()));
+            }
+            if let Some(Wrap { open, close, when }) = &calls.wrap {
+                let when: Vec<String> = when.iter().map(|text| string(text)).collect();
+                let (open, close, when) = (string(open), string(close), when.join(", "));
+                let _ =
+                    writeln!(rows, "wrap = {{ open = {open}, close = {close}, when = [{when}] }}");
             }
             if let Some(id) = calls.id {
                 let _ = writeln!(rows, "id = {}", string(id));

@@ -88,6 +88,16 @@ pub(super) fn calling(text: &str, count: usize, given: Given) -> Value {
     json!({"role": "assistant", "content": text, "tool_calls": (0..count).map(call).collect::<Vec<_>>()})
 }
 
+/// An answer with a call whose first value is this text.
+pub(super) fn calling_with(value: &str, given: Given) -> Value {
+    let mut arguments = arguments(0, 2);
+    arguments[KEYS[0]] = value.into();
+    let mut message = calling("", 1, given);
+    let arguments = if given.as_text { json!(arguments.to_string()) } else { arguments };
+    message["tool_calls"][0]["function"]["arguments"] = arguments;
+    message
+}
+
 /// The result of a call.
 pub(super) fn result(index: usize, given: Given) -> Value {
     result_of(RESULTS[index], index, given)
