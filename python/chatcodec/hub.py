@@ -13,6 +13,7 @@ from typing import TypedDict
 
 from chatcodec import __version__
 from chatcodec.errors import VocabError
+from chatcodec.model_files import MODEL_FILES
 
 try:
     from huggingface_hub import (
@@ -38,25 +39,6 @@ except ImportError as _missing:
 
 __all__ = ["fetch"]
 
-# What `Codec.from_pretrained` reads of a folder, without GGUF files: those are weights for the
-# most part.
-_FILES = [
-    "added_tokens.json",
-    "additional_chat_templates/*.jinja",
-    "chat_template.jinja",
-    "chat_template.json",
-    "generation_config.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "tekken.json",
-    "tiktoken.model",
-    "tokenizer.json",
-    "tokenizer.model*",
-    "tokenizer_config.json",
-    "vocab.json",
-    "*.tiktoken",
-]
-
 # A name, with its owner or without. `huggingface_hub` has more rules, and says less of them.
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?")
 
@@ -76,7 +58,7 @@ def fetch(
     if not _NAME.fullmatch(name):
         raise _no_such(name)
     revision = revision or constants.DEFAULT_REVISION
-    wanted = _Wanted(repo_id=name, revision=revision, allow_patterns=_FILES)
+    wanted = _Wanted(repo_id=name, revision=revision, allow_patterns=list(MODEL_FILES))
     try:
         if local_files_only or is_offline_mode():
             folder = _cached(wanted)
@@ -84,7 +66,7 @@ def fetch(
             folder = _cached_in_full(wanted) or _download(wanted, token=token)
     except HFValidationError as error:
         raise _no_such(name) from error
-    of_tokenizer = (pattern for pattern in _FILES if pattern != "generation_config.json")
+    of_tokenizer = (pattern for pattern in MODEL_FILES if pattern != "generation_config.json")
     if not any(path for pattern in of_tokenizer for path in folder.glob(pattern)):
         raise _refused(name, "has no tokenizer's files, such as `tokenizer.json`")
     return folder

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from chatcodec import Codec, Encoding
 from chatcodec.audit import Audit, Finding
-from chatcodec.pages import encoding_data, items_page, report_page, stream_data, stream_page
+from chatcodec.doctor.sections import Row, Section
+from chatcodec.pages import (
+    doctor_page,
+    encoding_data,
+    items_page,
+    report_page,
+    stream_data,
+    stream_page,
+)
 from chatcodec.pages.inspector import PART
 from chatcodec.pages.studio import Studio
 
@@ -516,3 +524,16 @@ def test_the_studio_has_no_serious_fault_and_fits_the_window(
             page.close()
             studio.shutdown()
             thread.join()
+
+
+def test_the_page_of_a_diagnosis(open_page: Callable[[str], Page]) -> None:
+    rows = (Row("file", HOSTILE), Row("", "a line"), Row("vLLM", f"serve {HOSTILE}", "code"))
+    problems = (Row("", HOSTILE, "wrong"), Row("", "more", "wrong"))
+    page = open_page(doctor_page(HOSTILE, [Section("facts", rows), Section("problems", problems)]))
+    assert page.locator("#page > p").inner_text() == "2 problems."
+    assert page.locator("section h2").all_inner_texts() == ["problems", "facts"]
+    assert page.locator("td.wrong").count() == 2
+    assert page.locator("td.code").inner_text().startswith("serve <script>alert(1)</script>")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+    page = open_page(doctor_page("m", [Section("problems", (Row("", "none", "good"),))]))
+    assert page.locator("#page > p").inner_text() == "No problems."

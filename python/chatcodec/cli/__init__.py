@@ -1,4 +1,4 @@
-"""The command line: `chatcodec encode|prepare|decode|parse|stream|inspect|formats|derive|serve|…`.
+"""The command line: `chatcodec encode|decode|parse|stream|inspect|check|derive|serve|…`.
 
 `main` is also for calling from Python: it takes the arguments, and returns the exit status.
 """

@@ -18,6 +18,7 @@ __all__ = [
     "add_codec",
     "add_completion",
     "add_derive",
+    "add_doctor",
     "add_encode",
     "add_files",
     "add_formats",
@@ -287,6 +288,20 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
         help="leave out the column of transformers' own `sanitize_control_tokens`, which a model's "
         "audit has where transformers 5.20 or newer is installed",
     )
+
+
+def add_doctor(parser: argparse.ArgumentParser) -> None:
+    """Add the model of `check`, and the form of the result."""
+    parser.add_argument("named", nargs="?", metavar="MODEL", help="what `--model` names")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="all facts as a JSON object")
+    shown.add_argument("--html", action="store_true", help="one page, for a browser")
+    parser.add_argument(
+        "--no-transformers",
+        action="store_true",
+        help="do not compare the ids with those of transformers, where it is installed",
+    )
+    _add_color(parser)
 
 
 def add_derive(parser: argparse.ArgumentParser) -> None:

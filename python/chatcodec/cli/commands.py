@@ -15,6 +15,7 @@ from chatcodec.audit_server import audit_server
 from chatcodec.cli import arguments
 from chatcodec.cli.checking import check
 from chatcodec.cli.deriving import derive
+from chatcodec.cli.doctor import doctor
 from chatcodec.cli.lines import Line, attempt, dumps, each, process, read
 from chatcodec.cli.loading import (
     UsageError,
@@ -429,6 +430,23 @@ COMMANDS = (
         ),
         (arguments.add_formats,),
         _formats,
+    ),
+    Command(
+        "check",
+        "what there is to know of a model before it is served, and what is wrong",
+        "The files, who writes conversations and who reads completions, the stop ids, the control\n"
+        "tokens, the vocabulary's engine, the ids beside those of transformers where that is\n"
+        "installed, what a caller can forge by strings and here, and the command lines for\n"
+        "vLLM, SGLang, llama.cpp and the gateway. No weights are fetched.\n"
+        "The exit status is 1 if there is a problem.",
+        (
+            "chatcodec check Qwen/Qwen3-0.6B",
+            "chatcodec check ./model --json",
+            "chatcodec check ./model --html > model.html",
+            "chatcodec check --format chatml --vocab embedded",
+        ),
+        (arguments.add_doctor, arguments.add_codec),
+        doctor,
     ),
     Command(
         "derive",

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import re
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chatcodec import Codec, Format, Template, Vocab, formats
 from chatcodec.errors import ChatCodecError, MessageError
 from chatcodec.named import EMBEDDED, Named
+from chatcodec.reference import TokenizerError, load_tokenizer, transformers_version
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -123,27 +122,15 @@ def _errors_of_model(args: Namespace, model: str | None) -> Iterator[None]:
 
 
 def load_sanitizing(model: str) -> Any:  # noqa: ANN401
-    """Load a model's tokenizer of transformers with `sanitize_control_tokens`; None without one.
-
-    The files are those that the codec was loaded from: nothing is fetched, and no code of the model
-    runs.
-    """
-    if find_spec("transformers") is None:
+    """Load a model's tokenizer of transformers with `sanitize_control_tokens`; None without one."""
+    version = transformers_version()
+    numbers = re.findall(r"\d+", version)[:2]
+    if not version or tuple(map(int, numbers)) < _SANITIZES:
         return None
-    # Not that there is no PyTorch, which a tokenizer does without.
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
-    transformers = importlib.import_module("transformers")
-    numbers = re.findall(r"\d+", transformers.__version__)[:2]
-    if tuple(map(int, numbers)) < _SANITIZES:
-        return None
-    transformers.logging.set_verbosity_error()
     try:
-        return transformers.AutoTokenizer.from_pretrained(
-            model, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:  # noqa: BLE001 - transformers raises what it likes
-        reason = str(error).strip().partition("\n")[0]
-        sys.stderr.write(f"{model}: without transformers, which does not load it: {reason}\n")
+        return load_tokenizer(model)
+    except TokenizerError as error:
+        sys.stderr.write(f"{model}: without transformers, which does not load it: {error}\n")
         return None
 
 

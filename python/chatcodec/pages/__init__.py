@@ -6,13 +6,14 @@ caller's text is data of a page, in JSON, and the page shows it as text nodes al
 
 from __future__ import annotations
 
-from chatcodec.pages.document import bars_page, items_page
+from chatcodec.pages.document import bars_page, doctor_page, items_page
 from chatcodec.pages.inspector import encoding_data, encoding_frame, encoding_page
 from chatcodec.pages.report import report_page
 from chatcodec.pages.timeline import stream_data, stream_page
 
 __all__ = [
     "bars_page",
+    "doctor_page",
     "encoding_data",
     "encoding_frame",
     "encoding_page",

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["audit_page", "bars_page", "escaped_json", "frame", "items_page", "page"]
+    from chatcodec.doctor.sections import Section
+
+__all__ = ["audit_page", "bars_page", "doctor_page", "escaped_json", "frame", "items_page", "page"]
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
@@ -78,6 +80,19 @@ def items_page(title: str, items: Sequence[Mapping[str, object]]) -> str:
 def audit_page(title: str, data: Mapping[str, object]) -> str:
     """Make a page with the heat maps of an audit."""
     return page(title, data, ["common.js", "audit.js"])
+
+
+def doctor_page(model: str, sections: Sequence[Section]) -> str:
+    """Make a page with the diagnosis of a model; the last section has its problems."""
+    problems = sum(row.mark == "wrong" for row in sections[-1].rows)
+    data = {
+        "problems": problems,
+        "sections": [
+            {"title": each.title, "rows": [[row.name, row.value, row.mark] for row in each.rows]}
+            for each in sections
+        ],
+    }
+    return page(f"chatcodec check: {model}", data, ["common.js", "doctor.js"])
 
 
 def bars_page(
