@@ -13,6 +13,7 @@ import chatcodec
 import data
 import pytest
 from chatcodec import Codec, Encoding, MessageError, Neutralized
+from completions import codec_of
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import Message, Segment, Value, render, runs, spaced, spelled
@@ -474,6 +475,23 @@ def test_options_that_the_format_does_not_declare_are_refused(embedded: Codec) -
             TypeError, match="unexpected option `thinking`: format `internlm2` declares no options"
         ):
             method([], thinking=True)
+
+
+@pytest.mark.parametrize(
+    ("format_", "templates", "formats"),
+    [
+        ("qwen3", {"enable_thinking": False}, {"thinking": False}),
+        ("harmony", {"reasoning_effort": "high"}, {"effort": "high"}),
+        ("harmony", {"date_string": "2026-01-31"}, {"date": "2026-01-31"}),
+    ],
+)
+def test_options_have_the_names_of_templates_too(
+    format_: str, templates: Options, formats: Options
+) -> None:
+    codec = codec_of(format_)
+    given = codec.encode([user("a")], **templates).ids
+    assert given == codec.encode([user("a")], **formats).ids
+    assert given != codec.encode([user("a")]).ids
 
 
 def test_contradictory_options_are_refused(embedded: Codec) -> None:

@@ -264,7 +264,8 @@ def test_a_format_that_says_where_it_differs_reads_for_a_template(
     assert codec.format.name == "gemma4"
     told = codec.describe()
     assert "conversations are written by the model's chat template" in told
-    assert re.search(r"which was recognised: it writes the same in \d+ of \d+ conv", told)
+    alike = r"which reads the answers that the template writes; .* it writes \d+ of \d+ the same"
+    assert re.search(alike, told)
     prompt = codec.encode([{"role": "user", "content": "Hi"}], enable_thinking=True)
     assert prompt.text.startswith("<bos><|turn>system\n<|think|>\n<turn|>")
     answer = [
@@ -437,3 +438,20 @@ def test_calls_that_nobody_reads_are_told(tmp_path: Path) -> None:
     assert named.unread == []
     plain = folder(tmp_path / "plain", UNREAD.replace(CALLS, ""))
     assert Codec.from_pretrained(plain).unread == []
+
+
+ASKED = """{{ bos_token }}{% for m in messages %}
+{% if m.role == 'user' %}Q: {{ m.content }} A:
+{% else %}{{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"""
+"""Turns whose questions end with text, and whose answers with a control token."""
+
+
+def test_turns_that_are_told_apart_by_text_are_said_to_be(tmp_path: Path) -> None:
+    special = {"bos_token": "<s>", "eos_token": "</s>"}
+    path = folder(tmp_path / "text", ASKED, **special)
+    # The reader's turns are ids, whatever the template writes.
+    told = Codec.from_pretrained(path, reader="internlm2").describe()
+    assert "between some turns stands text alone, which a caller's text can spell" in told
+    path = folder(tmp_path / "ids", ASKED.replace(" A:", "<|im_end|>"), **special)
+    told = Codec.from_pretrained(path, reader="internlm2").describe()
+    assert "turns and calls are told apart by ids" in told

@@ -105,6 +105,12 @@ impl Builder {
                 };
                 self.odd(text);
             }
+            Err(error) if error.is_instance_of::<PyTypeError>(item.py()) => {
+                if item.get_type().hasattr("__index__")? {
+                    return Err(error);
+                }
+                return Err(no_int(&format!("ids[{}]", self.ids.len()), item));
+            }
             Err(error) => return Err(error),
         }
         Ok(())
@@ -187,7 +193,7 @@ impl<'py> FromPyObject<'_, 'py> for Ids {
     };
 
     fn extract(obj: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let expected = || PyTypeError::new_err("ids must be an int, ints, or a buffer of ints");
+        let expected = || no_int("ids", &obj);
         if obj.is_instance_of::<PyInt>() {
             if let Ok(id) = obj.extract::<TokenId>() {
                 return Ok(Self::One(id));
@@ -238,6 +244,20 @@ impl<'py> FromPyObject<'_, 'py> for Ids {
         }
         Ok(builder.build())
     }
+}
+
+/// The error of a value in the place of ids, with what makes ids of it.
+fn no_int(place: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    let kind = value.get_type().name().map_or_else(|_| String::new(), |kind| kind.to_string());
+    let advice = if value.is_instance_of::<PyString>() {
+        "; `Vocab.encode` makes ids of text"
+    } else if value.is_instance_of::<PyDict>() {
+        "; `Codec.encode` makes ids of messages"
+    } else {
+        ""
+    };
+    let expected = if place == "ids" { "an int, ints, or a buffer of ints" } else { "an int" };
+    PyTypeError::new_err(format!("{place}: is `{kind}`, expected {expected}{advice}"))
 }
 
 /// A value as an int of 64 bits, if it is one; raises the exception of its `__index__`.

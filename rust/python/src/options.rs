@@ -162,7 +162,14 @@ impl<'py> Options<'py> {
         method: &Method,
     ) -> PyResult<()> {
         let known = format.options();
-        if !known.contains(&name) {
+        // The names that templates have for what a format declares.
+        let declared = match name {
+            "enable_thinking" => "thinking",
+            "reasoning_effort" => "effort",
+            "date_string" => "date",
+            name => name,
+        };
+        if !known.contains(&declared) {
             let known = match known.join("`, `") {
                 known if known.is_empty() => "no options".into(),
                 known => format!("`{known}`"),
@@ -175,7 +182,7 @@ impl<'py> Options<'py> {
             return Err(PyTypeError::new_err(message));
         }
         let text = || value.extract().map_err(|_| wrong_type(name, value, "a string or None"));
-        match name {
+        match declared {
             "date" => self.encode.date = text()?,
             "effort" => self.encode.effort = text()?,
             _ => {
@@ -215,9 +222,9 @@ impl<'py> Options<'py> {
             return Ok(());
         }
         let synonyms: &[&str] = match name {
-            "thinking" => &["thinking", "enable_thinking"],
-            "effort" => &["effort", "reasoning_effort"],
-            "date" => &["date", "date_string"],
+            "thinking" | "enable_thinking" => &["thinking", "enable_thinking"],
+            "effort" | "reasoning_effort" => &["effort", "reasoning_effort"],
+            "date" | "date_string" => &["date", "date_string"],
             _ => &[],
         };
         let names = std::iter::once(name).chain(synonyms.iter().copied());

@@ -80,8 +80,13 @@ pub(crate) fn described_reader(
             let all = same + found.differs.len() + found.refused.len();
             let why = if same == 0 {
                 "which reads the answers that the template writes".to_owned()
-            } else {
+            } else if found.is_exact() {
                 format!("which was recognised: it writes the same in {same} of {all} conversations")
+            } else {
+                format!(
+                    "which reads the answers that the template writes; of whole conversations it writes {same} of \
+                     {all} the same"
+                )
             };
             format!("completions are read by format `{format}`, {why}")
         }

@@ -213,7 +213,7 @@ impl Codec {
         let prompt = if let Ok(encoding) = prompt.cast::<Encoding>() {
             Prompt::Encoding(encoding.clone().unbind())
         } else {
-            let ids: Ids = prompt.extract()?;
+            let ids: Ids = prompt.extract().map_err(|error: PyErr| of_prompt(prompt, error))?;
             ids.plain()?;
             Prompt::Ids(ids)
         };
@@ -295,4 +295,13 @@ impl Prompt {
 /// An error of messages that the caller gave as `new_messages`.
 fn of_new_messages(error: chatcodec::Error) -> chatcodec::Error {
     error.with_path(|path| if path.starts_with("messages") { format!("new_{path}") } else { path })
+}
+
+/// The error of a prompt that is no ids: messages, for the most part.
+fn of_prompt(prompt: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyTypeError>(prompt.py()) {
+        return error;
+    }
+    let message = format!("prompt: {}; expected an `Encoding` or ids", error.value(prompt.py()));
+    PyTypeError::new_err(message)
 }
