@@ -20,7 +20,7 @@ endif
 
 help:
 	@echo "make run      encode, inspect, decode and stream a sample conversation"
-	@echo "make run-gateway  a gateway, a scripted engine before it and a client: a call, a forged turn"
+	@echo "make run-gateway  a gateway before a scripted engine, and a page: a forged turn, a call, a stream"
 	@echo "make test     the tests, Rust and Python"
 	@echo "make test-long   the tests on every format and vocabulary, with ten times as many cases, other seeds each time"
 	@echo "make test-browser   tests of the pages in chromium, which it installs with apt-get"
@@ -51,10 +51,10 @@ run: build
 	@echo "make: examples/tour.py, a conversation to ids and back"
 	@$(BIN)/python examples/tour.py
 
-# Ends by itself.
+# A page of a scripted conversation at http://127.0.0.1:8080/; Ctrl+C ends it.
 run-gateway: build
 	@$(BIN)/pip install --quiet --group serve
-	@$(BIN)/python examples/run_gateway.py
+	@$(BIN)/chatcodec serve --demo
 
 test: test-rust test-python
 

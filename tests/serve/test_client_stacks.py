@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from chatcodec import Codec
+from chatcodec.serve.demo.engine import engine, scripted, tools_of
 from gateway import MODEL, gateway, serving
 from gateway_here import remembering
-from scripted_engine import engine, scripted, tools_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

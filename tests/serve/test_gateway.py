@@ -11,9 +11,9 @@ import httpx
 import openai
 import pytest
 from chatcodec import Codec
+from chatcodec.serve.demo.engine import engine, scripted
 from clients import anthropic_seen, chat_seen, responses_seen
 from gateway import MODEL, Gateway, gateway, serving
-from scripted_engine import engine, scripted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

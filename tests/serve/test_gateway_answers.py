@@ -13,9 +13,9 @@ import pytest
 from chatcodec.adapters import Usage
 from chatcodec.adapters import anthropic as messages_api
 from chatcodec.events import Reasoning, Text, TurnEnd
+from chatcodec.serve.demo.engine import scripted
 from gateway import MODEL
 from gateway_here import CODEC, HI, Here, here
-from scripted_engine import scripted
 from starlette.applications import Starlette
 from starlette.responses import StreamingResponse
 from starlette.routing import Route

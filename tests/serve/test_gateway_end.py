@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from chatcodec import Codec
+from chatcodec.serve.demo.engine import engine, scripted
 from gateway import MODEL, Gateway, free_port, gateway, serving
-from scripted_engine import engine, scripted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

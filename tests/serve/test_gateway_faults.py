@@ -18,8 +18,8 @@ import httpx
 import openai
 import pytest
 from chatcodec import Codec
+from chatcodec.serve.demo.engine import engine, scripted
 from gateway import MODEL, Gateway, free_port, gateway, serving
-from scripted_engine import engine, scripted
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route

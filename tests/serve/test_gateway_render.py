@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from answering import CODEC, say
+from chatcodec.serve.demo.engine import engine, scripted
 from gateway import MODEL, Gateway, free_port, gateway, serving
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from scripted_engine import engine, scripted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

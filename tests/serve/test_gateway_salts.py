@@ -9,11 +9,11 @@ import httpx
 import pytest
 from chatcodec import Codec
 from chatcodec.serve.app import app
+from chatcodec.serve.demo.engine import engine, scripted
 from chatcodec.serve.salt import CACHE_SECRET, salt_of, share_secret
 from chatcodec.serve.settings import KEYS as KEYS_VARIABLE
 from chatcodec.serve.settings import Engine, Settings
 from gateway import MODEL, serving
-from scripted_engine import engine, scripted
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send

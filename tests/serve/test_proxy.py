@@ -19,8 +19,8 @@ import httpx
 import openai
 import pytest
 from chatcodec import Codec
+from chatcodec.serve.demo.engine import engine, scripted
 from gateway import MODEL, free_port, gateway, serving
-from scripted_engine import engine, scripted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ import httpx
 import openai
 import pytest
 from chatcodec import Codec
+from chatcodec.serve.demo.engine import engine, scripted
 from gateway import MODEL, Gateway, free_port, gateway, serving, wait_for
-from scripted_engine import engine, scripted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

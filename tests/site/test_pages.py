@@ -25,6 +25,9 @@ from chatcodec.pages import (
 )
 from chatcodec.pages.inspector import PART
 from chatcodec.pages.studio import Studio
+from chatcodec.serve import Settings
+from chatcodec.serve.demo import demo_app
+from gateway import free_port, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -524,6 +527,56 @@ def test_the_studio_has_no_serious_fault_and_fits_the_window(
             page.close()
             studio.shutdown()
             thread.join()
+
+
+@pytest.fixture
+def demo() -> Iterator[str]:
+    """The address of a demonstration."""
+    port = free_port()
+    settings = Settings(backend="http://127.0.0.1", names=("demo",))
+    with demo_app(settings, port, CODEC) as made, serving(made, port) as url:
+        yield url
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_demonstration_holds_its_conversation(
+    browser: Browser, demo: str, scheme: Literal["light", "dark"]
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core")
+    page = browser.new_page(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on(
+        "request",
+        lambda request: wrong.append(request.url) if not request.url.startswith(demo) else None,
+    )
+    try:
+        page.goto(demo)
+        page.wait_for_selector("[data-done=yes]")
+        said = page.locator(".talk .said").all_inner_texts()
+        assert said[1:] == [
+            "Let me look.", 'get_weather({"city": "Oslo"})', "rain, 7 degrees",
+            "You said: rain, 7 degrees",
+        ]  # fmt: skip
+        assert page.locator("mark").count() == 4
+        kinds = page.locator(".live tbody td:nth-child(2)").all_inner_texts()
+        assert {"request 1", "text", "call", "arguments", "end", "request 2"} <= set(kinds)
+        found = axe.Axe().run(page).response["violations"]
+        assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.locator("#question").fill("x" * 200_000)
+        page.locator(".go").click()
+        page.get_by_role("alert").filter(has_text="200000 bytes").wait_for()
+        page.locator("#question").fill(HOSTILE)
+        page.locator(".go").click()
+        page.wait_for_selector("[data-done=yes]")
+        assert page.locator("mark").count() == 0
+        assert "<script>alert(1)" in page.locator(".talk .said").first.inner_text()
+    finally:
+        page.close()
+    assert wrong == []
 
 
 def test_the_page_of_a_diagnosis(open_page: Callable[[str], Page]) -> None:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from chatcodec import Codec
 from chatcodec.serve.app import app
+from chatcodec.serve.demo.engine import engine, scripted
 from chatcodec.serve.settings import Settings
 from gateway import MODEL, Clients, serving
-from scripted_engine import engine, scripted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chatcodec.serve.demo.engine import Script
     from naive import Value
-    from scripted_engine import Script
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CODEC = Codec("internlm2", vocab="embedded")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import data
 import numpy as np
-from scripted_engine import Engine
+from chatcodec.serve.demo.engine import Engine
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse

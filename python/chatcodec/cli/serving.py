@@ -9,7 +9,8 @@ from functools import partial
 from ssl import VerifyMode
 from typing import TYPE_CHECKING, Any, get_args
 
-from chatcodec.cli.loading import UsageError, load_codec, named_by
+from chatcodec.cli.loading import UsageError, load_codec, model_of, named_by
+from chatcodec.named import EMBEDDED
 from chatcodec.serve.listening import Certificates, Listening
 from chatcodec.serve.log import set_up
 from chatcodec.serve.policy import Policy, Unknown
@@ -56,7 +57,13 @@ _OWN_HEADERS = {
 def add_serve(parser: ArgumentParser) -> None:
     """Add the backend, the model, and the limits of `serve`."""
     add = parser.add_argument
-    add("--backend", metavar="URL", help="the engine's server (required)")
+    add("--backend", metavar="URL", help="the engine's server (required, or `--demo`)")
+    add(
+        "--demo",
+        action="store_true",
+        help="a scripted engine in the place of a backend, and a page at / that shows a forged "
+        "turn, a call and a stream; without a model, with the vocabulary of the package",
+    )
     add(
         "--engine",
         choices=get_args(Engine),
@@ -263,8 +270,10 @@ def serve(args: Namespace) -> bool:
         raise UsageError(f"serve: needs {needs}; install them with `pip install chatcodec[serve]`")
     if args.hash_key:
         return print_hash()
+    if args.demo:
+        set_up_demo(args)
     if args.backend is None:
-        raise UsageError("serve: needs the engine's server, `--backend URL`")
+        raise UsageError("serve: needs the engine's server, `--backend URL`; `--demo` needs none")
     ignore_signals()
     check(args)
     if args.readers < 0:
@@ -306,7 +315,9 @@ def serve(args: Namespace) -> bool:
         metrics_port=args.metrics_port,
         log_text=args.log_text,
     )
-    from chatcodec.serve.run import run  # noqa: PLC0415 (an extra, which other commands do without)
+    # An extra, which other commands do without.
+    from chatcodec.serve.demo import run_demo  # noqa: PLC0415
+    from chatcodec.serve.run import run  # noqa: PLC0415
 
     listening = Listening(
         host=args.host,
@@ -318,9 +329,21 @@ def serve(args: Namespace) -> bool:
     )
     try:
         Policy.of(settings)  # in this process, before others are started
-        return run(settings, listening)
+        return run_demo(settings, listening) if args.demo else run(settings, listening)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def set_up_demo(args: Namespace) -> None:
+    """Choose what a demonstration has: its backend, and a vocabulary where none is named."""
+    if args.backend is not None:
+        raise UsageError("--demo: has an engine of its own, expected no `--backend`")
+    if args.workers != 1:
+        raise UsageError(f"--workers {args.workers}: the demonstration is one process")
+    args.backend = "http://127.0.0.1"  # the address is known when the scripted engine listens
+    if model_of(args) is None and args.vocab is None:
+        args.vocab = EMBEDDED
+        args.names = args.names or ("demo",)
 
 
 def check(args: Namespace) -> None:

@@ -1,23 +1,23 @@
 """A scripted engine: a server that speaks the protocols of engines, without a model.
 
-`python examples/scripted_engine.py 9000` speaks vLLM's `/v1/completions` and
-`/inference/v1/generate`, SGLang's and LMDeploy's `/generate`, and llama.cpp's `/completion`, as far
-as a gateway uses them: ids in, ids out, whole or as server-sent events. What it says is decided by
-a function of the prompt's ids.
+It speaks vLLM's `/v1/completions` and `/inference/v1/generate`, SGLang's and LMDeploy's
+`/generate`, and llama.cpp's `/completion`, as far as a gateway uses them: ids in, ids out, whole or
+as server-sent events. What it says is decided by a function of the prompt's ids.
 
 It is a fake, for tests and demonstrations. Its interface: `Script` makes a completion's ids from a
-prompt's; `engine` makes the ASGI application.
+prompt's; `engine` makes the ASGI application, and `running` serves it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
+import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import uvicorn
-from chatcodec import Codec
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -27,10 +27,17 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from chatcodec import Codec
+
+__all__ = ["Engine", "Script", "engine", "running", "scripted", "tools_of"]
+
 Script: TypeAlias = "Callable[[list[int]], list[int]]"
 """Makes the ids of a completion, the one that ends the turn included, from those of a prompt."""
 
 Body: TypeAlias = dict[str, Any]
+
+_WAIT = 0.01
+"""Seconds between two looks whether a server has started."""
 
 
 def scripted(codec: Codec) -> Script:
@@ -208,9 +215,20 @@ def likeliest(ids: list[int], top: int) -> list[Body]:
     return [{**each, "top_logprobs": [each] if top else []} for each in entries]
 
 
-if __name__ == "__main__":
-    uvicorn.run(
-        engine(scripted(Codec("internlm2", vocab="embedded"))),
-        port=int(sys.argv[1]),
-        log_level="warning",
+@contextmanager
+def running(application: Starlette) -> Iterator[str]:
+    """Serve an application on a free port of this machine, in a thread; give its URL."""
+    config = uvicorn.Config(
+        application, port=0, log_level="error", log_config=None, timeout_graceful_shutdown=1
     )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(_WAIT)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
