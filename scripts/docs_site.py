@@ -43,6 +43,7 @@ SECTIONS = {
     ],
     "Serving": [
         ("Gateway", "gateway.md"),
+        ("Deployment", "deploy.md"),
         ("vLLM", "vllm.md"),
         ("SGLang", "sglang.md"),
         ("LMDeploy, Lagent", "lmdeploy.md"),
