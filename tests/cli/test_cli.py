@@ -246,6 +246,24 @@ def test_parse(embedded: Codec) -> None:
     assert ran.values == [{"message": message, "finish": "action", "rest": ids[-1:]}] * 2
 
 
+def test_parse_and_stream_read_text(embedded: Codec) -> None:
+    """In the text of a completion, control tokens are spelled."""
+    prompt, ids = completion(embedded)
+    text = embedded.vocab.decode(ids)
+    message = embedded.canonical(CALL)[1]
+    ran = call("parse", *EMBEDDED, stdin=lines(text, {"text": text, "prompt": prompt}))
+    rest = embedded.parse(text, markers="text").rest_text
+    assert ran.values == [{"message": message, "finish": "action", "rest_text": rest}] * 2
+    for push in ("1", "7"):
+        ran = call("stream", *EMBEDDED, "--push", push, stdin=lines(text))
+        names = [value["event"] for value in ran.values]
+        assert (ran.status, names[0]) == (0, "Text")
+        assert "TurnEnd" in names
+        said = "".join(value["text"] for value in ran.values if value["event"] == "Text")
+        assert said == message["content"]
+    assert call("stream", *EMBEDDED, "--html", stdin=lines(text)).status == 1
+
+
 def test_parse_reads_the_prompt(embedded: Codec) -> None:
     """A prompt that ends within the answer: what it holds of it is not the completion's."""
     prompt, ids = completion(embedded)
@@ -551,9 +569,22 @@ BAD = {
         "[1.0]": "`ids[0]` is a number, expected an id",
         '{"error": "the reason", "line": 7}': "the reason",
     },
-    "parse": {'{"ids": [], "prompt": 5}': "`prompt` is a number", "{}": "has no `ids`"},
-    "stream": {'{"ids": [], "prompt": [null]}': "`prompt[0]` is null", "{}": "has no `ids`"},
-    "inspect": {"5": "`messages` is a number", "nope": "is not JSON"},
+    "parse": {
+        '{"ids": [], "prompt": 5}': "`prompt` is a number",
+        "{}": "has no `ids`",
+        "nope": "for lines of text: JSON strings",
+        '{"text": "x", "prompt": 5}': "`prompt` is a number",
+        '{"text": 5}': "has no `ids`",
+    },
+    "stream": {
+        '{"ids": [], "prompt": [null]}': "`prompt[0]` is null",
+        "{}": "has no `ids`",
+        "nope": "for lines of text: JSON strings",
+    },
+    "inspect": {
+        "5": "`messages` is a number",
+        "nope": "is not JSON, at column 1: expecting value; for lines of text: --plain",
+    },
 }
 GOOD = {"encode": lines(USER), "inspect": lines(USER)}
 
@@ -1101,7 +1132,8 @@ def test_help(command: Command) -> None:
 def test_examples_of_the_help_work(tmp_path: Path, vocabulary: Path, embedded: Codec) -> None:
     """Each runs in a shell, in a folder that has the files it names."""
     ids = [{"ids": embedded.encode(each).ids.tolist()} for each in (USER, CALL)]
-    (tmp_path / "chats.jsonl").write_text(lines(USER, CALL))
+    answered = [*USER, {"role": "assistant", "content": "Hi"}]
+    (tmp_path / "chats.jsonl").write_text(lines(answered, CALL))
     (tmp_path / "ids.jsonl").write_text(lines(*ids))
     (tmp_path / "completions.jsonl").write_text(lines(completion(embedded)[1]))
     (tmp_path / "conversation.json").write_text(json.dumps({"messages": CALL}, indent=2))

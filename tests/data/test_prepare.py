@@ -194,6 +194,40 @@ def test_rejected_rows_are_listed_and_the_rest_is_written(
     assert "again/_rejects.jsonl: 7 rows were rejected" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("pack", [None, 64])
+def test_rows_without_anything_to_train_on_are_rejected(pack: int | None) -> None:
+    asked = [{"role": "user", "content": "Hi"}]
+    rows = [*rows_of(2), {"messages": asked}, {"messages": []}, *rows_of(1)]
+    Path("a.jsonl").write_bytes(lines_of(rows))
+    report = prepare(["a.jsonl"], "out", CODEC, Options(labels=True, pack=pack))
+    assert (report.rows, report.rejected) == (3, 2)
+    assert [item["row"] for item in rejects(Path("out"))] == [3, 4]
+    assert {item["reason"].split(":")[0] for item in rejects(Path("out"))} == {
+        "nothing to train on"
+    }
+    # Without labels nothing is trained on here.
+    assert prepare(["a.jsonl"], "ids", CODEC, Options()).rejected == 0
+
+
+@pytest.mark.usefixtures("folder")
+def test_reasons_are_counted_without_the_numbers_of_messages() -> None:
+    critic, user = {"role": "critic", "content": ""}, {"role": "user", "content": "Hi"}
+    rows = [{"messages": [user] * nth + [critic]} for nth in range(3)]
+    Path("a.jsonl").write_bytes(lines_of([*rows, *rows_of(1)]) + b"7\n")
+    report = prepare(["a.jsonl"], "out", CODEC, Options(limits=TINY))
+    assert report.rejected == sum(report.reasons.values()) == 4
+    (critics, _), (reason, count) = sorted(report.reasons.items(), key=lambda item: -item[1])[:2]
+    assert critics.startswith('`messages[].role` is "critic"')
+    assert "list" in reason
+    assert count == 1
+    lines = report.text().splitlines()
+    assert lines[1].startswith('         3  `messages[].role` is "critic"')
+    assert Report.of_dict(json.loads(json.dumps(report.to_dict()))) == report
+    assert main(["prepare", "a.jsonl", "page", "--quiet", "--html", *EMBEDDED]) == 1
+    assert '"title":"Rejected rows"' in Path("page/_report.html").read_text(encoding="utf-8")
+
+
 def broken_files() -> dict[str, bytes]:
     rows = rows_of(300)
     sink = io.BytesIO()

@@ -212,7 +212,8 @@ def add_completion(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         default=1,
         metavar="N",
-        help="push N ids at a time (default: %(default)s, as a model gives them)",
+        help="push N ids, or characters of a text, at a time (default: %(default)s, as a model "
+        "gives them)",
     )
     parser.add_argument(
         "--reason",

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from chatcodec import Format, formats
 from chatcodec.audit_server import audit_server
@@ -29,7 +29,13 @@ from chatcodec.cli.loading import (
     model_of,
 )
 from chatcodec.cli.preparing import prepare
-from chatcodec.cli.records import Conversation, read_completion, read_conversation, read_ids
+from chatcodec.cli.records import (
+    Conversation,
+    read_answer,
+    read_completion,
+    read_conversation,
+    read_ids,
+)
 from chatcodec.cli.serving import add_serve, serve
 from chatcodec.cli.show import Look, legend, show, show_failure
 from chatcodec.cli.terminal import wants_color
@@ -46,6 +52,11 @@ if TYPE_CHECKING:
     from chatcodec.events import Event
 
 __all__ = ["COMMANDS", "Command"]
+
+_Given = TypeVar("_Given", str, list[int])
+
+_TEXTS = 'JSON strings, "…"'
+"""What is said of lines of text where completions are read."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +139,14 @@ def _parse(args: Namespace) -> bool:
     codec = load_codec(args)
 
     def answer(line: Line) -> str:
-        parsed = codec.parse(*read_completion(line.value()))
-        rest = parsed.rest.tolist()
-        return dumps({"message": parsed.message, "finish": parsed.finish, "rest": rest})
+        given, prompt = read_answer(line.value(_TEXTS))
+        if isinstance(given, str):
+            parsed = codec.parse(given, prompt, markers="text")
+            rest: dict[str, object] = {"rest_text": parsed.rest_text}
+        else:
+            parsed = codec.parse(given, prompt)
+            rest = {"rest": parsed.rest.tolist()}
+        return dumps({"message": parsed.message, "finish": parsed.finish, **rest})
 
     return _json_lines(args, each(answer))
 
@@ -139,11 +155,17 @@ def _stream(args: Namespace) -> bool:
     check_files(args.files)
     codec = load_codec(args)
 
+    def parts(whole: _Given) -> Iterator[_Given]:
+        return (whole[at : at + args.push] for at in range(0, len(whole), args.push))
+
     def answer(line: Line) -> str:
-        ids, prompt = read_completion(line.value())
-        stream = codec.stream(prompt)
-        pushes = (ids[at : at + args.push] for at in range(0, len(ids), args.push))
-        events = [event for push in pushes for event in stream.push(push)]
+        given, prompt = read_answer(line.value(_TEXTS))
+        if isinstance(given, str):
+            stream = codec.stream(prompt, markers="text")
+            events = [event for part in parts(given) for event in stream.push_text(part)]
+        else:
+            stream = codec.stream(prompt)
+            events = [event for part in parts(given) for event in stream.push(part)]
         events += stream.finish(args.reason)
         return "".join(dumps(_place(line, args) | _event(event)) for event in events)
 
@@ -164,7 +186,7 @@ def _inspect(args: Namespace) -> bool:
     look = Look(color=color, ids=args.ids, columns=_columns(args))
 
     def encoded(line: Line) -> tuple[Encoding, list[str]]:
-        value = line.text().removesuffix("\r") if args.plain else line.value()
+        value = line.text().removesuffix("\r") if args.plain else line.value("--plain")
         if isinstance(value, str):
             value = [{"role": "user", "content": value}]
         conversation = read_conversation(value, codec, args.schema)
@@ -347,16 +369,19 @@ COMMANDS = (
     ),
     Command(
         "parse",
-        "ids of completions to messages",
+        "completions to messages",
         "A line is a list of the ids that a model gave, or an object with them as `ids` and, if\n"
         "they do not begin after the generation prompt, the ids before them as `prompt`.\n"
-        'Out comes {"message": {…}, "finish": "stop", "rest": […]}.',
+        'Out comes {"message": {…}, "finish": "stop", "rest": […]}. A string, or `text` for\n'
+        "`ids`, is the text of a completion, in which control tokens are spelled; out comes\n"
+        "`rest_text`.",
         (
             "chatcodec parse --vocab embedded completions.jsonl",
             (
                 """echo '{"prompt": [1, 92543], "ids": [35971, 92542]}' """
                 "| chatcodec parse --vocab embedded"
             ),
+            """echo '"It rains.<|im_end|>"' | chatcodec parse --vocab embedded""",
         ),
         _LINES,
         _parse,
@@ -365,7 +390,8 @@ COMMANDS = (
         "stream",
         "ids of completions to events, as they would come",
         "A line is what `parse` takes. Out comes an object per event: the `line` it is of, its\n"
-        "name as `event`, its fields, and as `tokens` the positions of the ids it was read from.",
+        "name as `event`, its fields, and as `tokens` the positions of the ids it was read from.\n"
+        "The text of a completion is pushed in characters; `--html` shows ids alone.",
         (
             "chatcodec stream --vocab embedded completions.jsonl",
             "chatcodec stream --vocab embedded --push 1000 --reason length completions.jsonl",
@@ -440,8 +466,8 @@ COMMANDS = (
         "vLLM, SGLang, llama.cpp and the gateway. No weights are fetched.\n"
         "The exit status is 1 if there is a problem.",
         (
-            "chatcodec check Qwen/Qwen3-0.6B",
-            "chatcodec check ./model --json",
+            "chatcodec check ./model",
+            "chatcodec check ./model --json --no-transformers",
             "chatcodec check ./model --html > model.html",
             "chatcodec check --format chatml --vocab embedded",
         ),

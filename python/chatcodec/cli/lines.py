@@ -57,8 +57,11 @@ class Line:
             raise ValueError(message) from error
         return text.removeprefix("\ufeff") if self.number == 1 else text
 
-    def value(self) -> object:
-        """Read the line as JSON; `ValueError` if it is not JSON."""
+    def value(self, for_text: str | None = None) -> object:
+        """Read the line as JSON; `ValueError` if it is not JSON.
+
+        The error names `for_text`, the option of a command that reads lines of text.
+        """
         text = self.text()
         try:
             value: object = json.loads(text)
@@ -67,6 +70,8 @@ class Line:
             message = f"is not JSON, at {place}column {error.colno}: {error.msg.lower()}"
             if text.strip() in {"[", "{"}:
                 message += "; for a value of several lines: --document"
+            elif for_text is not None:
+                message += f"; for lines of text: {for_text}"
             raise ValueError(message) from error
         except RecursionError as error:
             raise ValueError("is nested too deeply") from error

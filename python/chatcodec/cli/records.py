@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from chatcodec import Codec, Encoding
 
-__all__ = ["Conversation", "read_completion", "read_conversation", "read_ids"]
+__all__ = ["Conversation", "read_answer", "read_completion", "read_conversation", "read_ids"]
 
 # Options of `Codec.encode` that are not strings, with their values in JSON.
 _SWITCHES = {
@@ -87,6 +87,15 @@ def read_completion(value: object) -> tuple[list[int], list[int] | None]:
     """Read the ids of a completion, and those of its prompt if they are given."""
     prompt = value.get("prompt") if isinstance(value, dict) else None
     return read_ids(value), None if prompt is None else _int_list(prompt, "prompt")
+
+
+def read_answer(value: object) -> tuple[list[int] | str, list[int] | None]:
+    """Read a completion as ids or as text, and the ids of its prompt if they are given."""
+    text = value.get("text") if isinstance(value, dict) and "ids" not in value else value
+    if not isinstance(text, str):
+        return read_completion(value)
+    prompt = value.get("prompt") if isinstance(value, dict) else None
+    return text, None if prompt is None else _int_list(prompt, "prompt")
 
 
 def _int_list(value: object, path: str) -> list[int]:

@@ -35,6 +35,7 @@ def report_page(report: Mapping[str, Any], title: str = "Prepared conversations"
     roles = Counter(report["roles"]).most_common()
     found = sorted(report["neutralized"], key=lambda item: -item["count"])
     dropped = sorted(report.get("parts_dropped", ()), key=lambda item: -item["count"])
+    rejected = sorted(report.get("reasons", ()), key=lambda item: -item["count"])
     charts = [
         {
             "title": "Lengths",
@@ -55,6 +56,15 @@ def report_page(report: Mapping[str, Any], title: str = "Prepared conversations"
             "rows": [([item["path"], item["spelling"]], item["count"]) for item in found],
         },
     ]
+    if rejected:
+        charts.append(
+            {
+                "title": "Rejected rows",
+                "about": "Rows that were not written, by their reason; _rejects.jsonl has each.",
+                "columns": ["reason", "rows", ""],
+                "rows": [([item["reason"]], item["count"]) for item in rejected],
+            }
+        )
     if dropped:
         charts.append(
             {

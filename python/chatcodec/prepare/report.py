@@ -11,20 +11,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["Report"]
+__all__ = ["IGNORED", "Report"]
 
 IGNORED = -100
 """The label of ids that are not trained on."""
 
-_TABLES = {"lengths", "roles", "neutralized", "parts_dropped"}
+_TABLES = {"lengths", "roles", "neutralized", "parts_dropped", "reasons"}
 
 _STEPS = 16
 """Buckets of lengths between two powers of 2."""
 
 _PLACES = 1000
 """How many different places are counted."""
+
+_OTHERS = "other reasons"
 
 _ROLES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 _SHOWN = 10
@@ -68,6 +70,15 @@ class Report:
     """Control spelled in the text of callers, by place (`messages[].content`) and spelling."""
     parts_dropped: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Parts of conversations that are not in the ids, by place (`messages[].name`) and why."""
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Rejected rows by their reason, without the numbers of messages."""
+
+    def count_rejected(self, reasons: Iterable[str]) -> None:
+        """Count rejected rows by reason; beyond a bound, other reasons are one."""
+        for reason in reasons:
+            place = _without_numbers(reason)
+            is_known = place in self.reasons or len(self.reasons) < _PLACES
+            self.reasons[place if is_known else _OTHERS] += 1
 
     def count(self, table: pa.Table) -> None:
         """Count encoded rows, with the columns `length`, `roles` and others."""
@@ -88,7 +99,7 @@ class Report:
             ("dropped", "why", self.parts_dropped),
         ):
             for found in pc.list_flatten(table[name]).to_pylist():
-                place = re.sub(r"\[\d+\]", "[]", found["path"]), found[word]
+                place = _without_numbers(found["path"]), found[word]
                 if place in counted or len(counted) < _PLACES:
                     counted[place] += 1
 
@@ -107,6 +118,9 @@ class Report:
         self.roles.update(other.roles)
         self.neutralized.update(other.neutralized)
         self.parts_dropped.update(other.parts_dropped)
+        for reason, count in other.reasons.items():
+            is_known = reason in self.reasons or len(self.reasons) < _PLACES
+            self.reasons[reason if is_known else _OTHERS] += count
 
     def quantile(self, share: float) -> int:
         """Give the length that `share` of the conversations have at most, to 1/16 of itself."""
@@ -139,6 +153,9 @@ class Report:
                 {"path": path, "why": why, "count": count}
                 for (path, why), count in sorted(self.parts_dropped.items())
             ],
+            "reasons": [
+                {"reason": reason, "count": count} for reason, count in sorted(self.reasons.items())
+            ],
         }
 
     @classmethod
@@ -154,6 +171,7 @@ class Report:
             roles=Counter(value["roles"]),
             neutralized=Counter(found),
             parts_dropped=Counter(dropped),
+            reasons=Counter({item["reason"]: item["count"] for item in value["reasons"]}),
         )
 
     def text(self) -> str:
@@ -163,6 +181,7 @@ class Report:
     def _shown(self) -> Iterator[str]:
         trained = f", {self.trained:,} of them trained on" if self.trained else ""
         yield f"{self.rows:,} conversations, {self.ids:,} ids{trained}, {self.rejected:,} rejected"
+        yield from self._reasons()
         if self.markup:
             share = self.markup / (self.rows + self.rejected + self.dropped)
             yield (
@@ -194,6 +213,14 @@ class Report:
             yield f"  and {len(self.neutralized) - len(found):,} more in _manifest.json"
         yield from self._parts_dropped()
 
+    def _reasons(self) -> Iterator[str]:
+        """Show the most frequent reasons of rejected rows."""
+        found = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN]
+        for reason, count in found:
+            yield f"  {count:>8,}  {reason.encode('unicode_escape').decode()}"
+        if len(self.reasons) > len(found):
+            yield f"  and {len(self.reasons) - len(found):,} more reasons in _manifest.json"
+
     def _parts_dropped(self) -> Iterator[str]:
         if not self.parts_dropped:
             return
@@ -221,6 +248,11 @@ class Report:
             first, last = (1 << power) >> 1, (1 << power) - 1
             count = powers[power]
             yield f"  {first:>9,} to {last:>9,} │{_bar(count / most)} {count:,}"
+
+
+def _without_numbers(path: str) -> str:
+    """Give a path for all messages: `messages[].content`."""
+    return re.sub(r"\[\d+\]", "[]", path)
 
 
 def _bar(share: float) -> str:

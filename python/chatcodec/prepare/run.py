@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chatcodec._core import __version__, pack_table
 from chatcodec.errors import DataError
 from chatcodec.prepare.digest import sha256
 from chatcodec.prepare.kept import KeptColumns
-from chatcodec.prepare.report import Report
+from chatcodec.prepare.report import IGNORED, Report
 from chatcodec.prepare.sources import LINE, Block, Limits, Rejected, find_sources
 from chatcodec.prepare.store import Part, ShardKind, Store
 
@@ -43,6 +44,12 @@ _READ = frozenset(
 _COUNTED = ("length", "original_length", "roles", "neutralized", "dropped", "error")
 _PACKED = {"input_ids", "labels", "attention_mask"}
 _LONG_TEXT = 1 << 16
+
+_UNTRAINED = (
+    "nothing to train on: none of its ids is one that a model generates; expected an assistant's "
+    "message"
+)
+"""The reason of a row all of whose labels are ignored."""
 
 _ADVICE = '`markup="parse"` reads them'
 """What the error of a row says whose assistant's text spells reasoning or calls."""
@@ -265,6 +272,7 @@ class _Run:
         table = pa.concat_tables(tables or [self._blank()])
         report = Report(rejected=sum(len(block.rejected) for block in blocks))
         report.markup = sum(_ADVICE in item.reason for block in blocks for item in block.rejected)
+        report.count_rejected(item.reason for block in blocks for item in block.rejected)
         report.dropped = sum(block.dropped for block in blocks)
         report.count(table)
         table = table.select([*self.new, *self.options.keep])
@@ -368,6 +376,8 @@ class _Run:
         if errors.null_count < len(errors):
             found = enumerate(errors.to_pylist())
             reasons |= {at: error for at, error in found if error is not None}
+        if "labels" in self.new:
+            reasons = dict.fromkeys(self._untrained(encoded), _UNTRAINED) | reasons
         for at in sorted(reasons):
             text = block.rows[LINE][at].as_py() if block.is_json else None
             text = None if text is None or len(text) > _LONG_TEXT else text
@@ -379,6 +389,16 @@ class _Run:
         if dropped:
             encoded = encoded.filter(encoded["length"].is_valid())
         return _Encoded(encoded, rejected, dropped)
+
+    def _untrained(self, encoded: pa.Table) -> Iterator[int]:
+        """Give the rows without a label that is trained on; those that are too long are none."""
+        labels = encoded["labels"].combine_chunks()
+        ignored = self.options.encode.get("ignore_index", IGNORED)
+        is_trained = pc.not_equal(pc.list_flatten(labels), ignored)
+        trained = {*pc.list_parent_indices(labels).filter(is_trained).unique().to_pylist()}
+        for at, is_written in enumerate(encoded["length"].is_valid().to_pylist()):
+            if is_written and at not in trained:
+                yield at
 
     def _encode(self, table: pa.Table, messages: str | None) -> pa.Table:
         """Encode a table; give the new columns."""
