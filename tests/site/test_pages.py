@@ -459,7 +459,7 @@ def test_the_studio_shows_what_is_typed(browser: Browser) -> None:
     with Studio() as studio:
         thread = threading.Thread(target=studio.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
-        page = browser.new_page()
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
         wrong: list[str] = []
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on(
@@ -477,7 +477,17 @@ def test_the_studio_shows_what_is_typed(browser: Browser) -> None:
             assert "Bonjour" in page.locator(".tokens").inner_text()
             page.locator("#messages").fill('[{"role": "boss", "content": "x"}]')
             page.get_by_role("alert").filter(has_text="messages").wait_for()
-            assert "messages[0].role" in page.locator("[role=alert]").inner_text()
+            alert = page.locator("[role=alert]")
+            assert "messages[0].role" in alert.inner_text()
+            # It can be seen, and the result of before is not taken for the answer.
+            (box, panel) = (alert.bounding_box(), page.locator(".detail").bounding_box())
+            assert box is not None
+            assert panel is not None
+            assert box["y"] >= 0
+            assert box["y"] + box["height"] <= panel["y"]
+            assert page.locator(".stale .tokens").count() == 1
+            page.locator("#messages").fill('[{"role": "user", "content": "Salut"}]')
+            page.locator(".stale").wait_for(state="detached")
         finally:
             page.close()
             studio.shutdown()

@@ -8,6 +8,7 @@ function startStudio(choices) {
   const detail = make("aside", { class: "detail", "aria-live": "polite", "aria-label": "the token", tabindex: "0" });
   const shownEncoding = make("div", { id: "encoding" });
   const shownStream = make("div", { id: "stream" });
+  const results = make("div", {}, shownEncoding, make("h2", {}, "Stream"), shownStream);
   const error = make("p", { class: "wrong", role: "alert" });
   const busy = make("p", { class: "dim", role: "status" });
   const option = (value, text) => make("option", { value }, text);
@@ -44,11 +45,14 @@ function startStudio(choices) {
       const stream = completion.value ? await ask("/stream", { ...choice, completion: completion.value }) : null;
       if (mine !== asked) return;
       error.textContent = "";
+      results.classList.remove("stale");
       showEncoding(shownEncoding, detail, encoding);
       if (stream) showStream(shownStream, stream);
       else shownStream.replaceChildren();
     } catch (problem) {
-      if (mine === asked) error.replaceChildren(...shown(problem.message));
+      if (mine !== asked) return;
+      error.replaceChildren(...shown(problem.message));
+      results.classList.add("stale");
     } finally {
       clearTimeout(slow);
       if (mine === asked) busy.textContent = "";
@@ -60,12 +64,12 @@ function startStudio(choices) {
     waiting = setTimeout(show, 250);
   };
   const labelled = (node, text) => make("div", {}, make("label", { for: node.id }, text), node);
-  const form = make("form", { onsubmit: (event) => { event.preventDefault(); show(); } },
+  const form = make("form", { onsubmit: (event) => { event.preventDefault(); show(); } }, busy, error,
     labelled(vocabulary, "Vocabulary"), labelled(format, "Format"), labelled(messages, "Messages (JSON)"),
     labelled(tools, "Tools (JSON)"), labelled(completion, "Completion of the scripted engine"),
-    make("p", {}, make("button", { class: "go" }, "Show")), busy, error);
+    make("p", {}, make("button", { class: "go" }, "Show")));
   form.addEventListener("input", soon);
-  root.append(form, make("div", {}, shownEncoding, make("h2", {}, "Stream"), shownStream));
+  root.append(form, results);
   document.getElementById("page").append(root);
   document.body.append(detail);
   show();
