@@ -8,6 +8,7 @@ heading that does not exist ends the build.
 from __future__ import annotations
 
 import ast
+import html
 import re
 import shutil
 import subprocess
@@ -78,9 +79,15 @@ MODULES = ["_core.pyi", "events.py", "options.py", "errors.py", "rows.py", "mapp
 """The files of the reference, before those of the adapters."""
 
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-LINK = re.compile(r"(!?\[[^\]\n]*\])\(([^)\s]+)\)")
-CODE = re.compile(r"^```.*?^```$|`[^`\n]+`(?!\])", re.MULTILINE | re.DOTALL)
-"""Blocks and spans of code, but for the code that a link begins with."""
+LINK_OR_CODE = re.compile(
+    r"^```.*?^```$|(?P<label>!?\[[^\]\n]*\])\((?P<target>[^)\s]+)\)|`[^`\n]+`",
+    re.MULTILINE | re.DOTALL,
+)
+"""Links, and the blocks and spans of code in which there are none."""
+
+
+TABLE_ROW = re.compile(r"^\|.*$", re.MULTILINE)
+ESCAPED_BAR = re.compile(r"`([^`\n]*\\\|[^`\n]*)`")
 
 
 def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
@@ -171,6 +178,8 @@ def adapted(text: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         label, target = found.groups()
+        if label is None:
+            return found[0]
         path, _, anchor = target.partition("#")
         name = path.removeprefix("../").removeprefix("docs/")
         if "://" in target or not path:
@@ -187,11 +196,7 @@ def adapted(text: str) -> str:
             raise SystemExit(f"link to `{target}`: no such file")
         return f"`{path.removeprefix('../')}`"
 
-    parts = CODE.split(text)
-    codes = CODE.findall(text)
-    return "".join(
-        LINK.sub(link, part) + code for part, code in zip(parts, [*codes, ""], strict=True)
-    )
+    return LINK_OR_CODE.sub(link, text)
 
 
 def slug(heading: str) -> str:
@@ -212,15 +217,24 @@ def anchored(text: str) -> str:
     )
 
 
+def with_bars(text: str) -> str:
+    r"""A page whose code in tables has its bars: the generator shows `\|`, which GitHub needs."""
+
+    def code(found: re.Match[str]) -> str:
+        content = html.escape(found[1].replace("\\|", "|"), quote=False)
+        return f"<code>{content.replace('|', '&#124;')}</code>"
+
+    return TABLE_ROW.sub(lambda row: ESCAPED_BAR.sub(code, row[0]), text)
+
+
 def check_links(pages: dict[str, str]) -> None:
     """End the build at a link to a page or a heading that does not exist."""
-    plain = {name: CODE.sub("", text) for name, text in pages.items()}
     anchors = {
         name: {slug(heading) for heading in HEADING.findall(text)} for name, text in pages.items()
     }
     wrong = []
-    for name, text in plain.items():
-        for _, target in LINK.findall(text):
+    for name, text in pages.items():
+        for target in filter(None, (found["target"] for found in LINK_OR_CODE.finditer(text))):
             path, _, anchor = target.partition("#")
             page = path or name
             if "://" in target or (page not in pages and (ROOT / "docs" / page).exists()):
@@ -293,7 +307,7 @@ def main() -> int:
     folder = SITE / "pages"
     folder.mkdir(parents=True)
     for name, text in texts.items():
-        (folder / name).write_text(anchored(text), encoding="utf-8")
+        (folder / name).write_text(anchored(with_bars(text)), encoding="utf-8")
     for name in ("pictures", "benchmarks"):
         shutil.copytree(ROOT / "docs" / name, folder / name)
     (SITE / "zensical.toml").write_text(configuration(texts), encoding="utf-8")

@@ -180,3 +180,14 @@ def test_a_document_that_does_not_fails(tmp_path: Path, before: str, after: str)
 def test_a_format_in_a_document_is_a_file(tmp_path: Path) -> None:
     assert run_blocks('```toml\nname = "mine"\n```\n', tmp_path, "document.md") == 0
     assert (tmp_path / "mine.toml").read_text() == 'name = "mine"\n'
+
+
+def test_code_in_tables_of_the_site_has_its_bars() -> None:
+    r"""GitHub reads `\|` in code of a table as a bar; the site's generator shows the backslash."""
+    table = r"| `<\|a\|>` | `x` | \| |"
+    assert docs_site.with_bars(table) == (r"| <code>&lt;&#124;a&#124;&gt;</code> | `x` | \| |")
+    assert docs_site.with_bars(r"a `\|` b") == r"a `\|` b"
+    pages = "".join(docs_site.with_bars(text) for text in docs_site.pages().values())
+    rows = re.findall(r"^\|.*$", pages, re.MULTILINE)
+    assert len(rows) > 100
+    assert [row for row in rows if re.search(r"`[^`]*\\\|[^`]*`", row)] == []
