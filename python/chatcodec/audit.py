@@ -19,6 +19,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from chatcodec.audit_cases import Case
 from chatcodec.errors import MessageError, TemplateError
 from chatcodec.pages.document import audit_page
 
@@ -26,8 +27,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from chatcodec import Codec, Encoding
+    from chatcodec.audit_cases import Verdict
 
-__all__ = ["Audit", "Finding", "Outcome", "audit"]
+__all__ = [
+    "HARMLESS",
+    "IN_PARTS",
+    "PLACES",
+    "Audit",
+    "Finding",
+    "Made",
+    "Outcome",
+    "audit",
+    "spellings",
+]
 
 Outcome: TypeAlias = Literal["text", "forged", "refused", "absent"]
 """What becomes of a spelling: text; a control token; the conversation is refused; the place is one
@@ -131,16 +143,30 @@ class Audit:
         }
         return audit_page("chatcodec audit", record)
 
+    def cases(self) -> list[Case]:
+        """The findings of the codec for `chatcodec.audit_cases`: places, by kind of spelling."""
+        cases = []
+        for (place, spelling), group in self._groups().items():
+            forged = [finding.token for finding in group if finding.codec == "forged"]
+            are_refused = all(finding.codec in {"refused", "absent"} for finding in group)
+            verdict: Verdict = "forged" if forged else "skipped" if are_refused else "kept"
+            message = f"forged: {' '.join(forged)}" if forged else "refused" if are_refused else ""
+            cases.append(Case(place, spelling, verdict, message))
+        return cases
+
+    def _groups(self) -> dict[tuple[str, str], list[Finding]]:
+        groups: dict[tuple[str, str], list[Finding]] = {}
+        for finding in self.findings:
+            groups.setdefault((finding.place, finding.spelling), []).append(finding)
+        return groups
+
     def table(self) -> str:
         """A table for a terminal: places, and how many spellings forge a token there."""
         sides: tuple[_Side, ...] = ("string", "codec")
         if self.forged_if_sanitized is not None:
             sides = ("string", "sanitized", "codec")
         rows = [("place", "spelling", "tried", *(_HEADS[side] for side in sides))]
-        groups: dict[tuple[str, str], list[Finding]] = {}
-        for finding in self.findings:
-            groups.setdefault((finding.place, finding.spelling), []).append(finding)
-        for (place, spelling), group in groups.items():
+        for (place, spelling), group in self._groups().items():
             cells = tuple(_summary(group, side) for side in sides)
             rows.append((place, spelling, str(len(group)), *cells))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -179,9 +205,11 @@ def _summary(group: Sequence[Finding], side: _Side) -> str:
 
 _OUTCOMES: tuple[Outcome, ...] = ("forged", "refused", "absent", "text")
 
-_HARMLESS = "x"
+HARMLESS = "x"
+"""The text of a place in a conversation that spells nothing."""
 
-_Made: TypeAlias = "tuple[list[dict[str, Any]], list[dict[str, Any]] | None]"
+Made: TypeAlias = "tuple[list[dict[str, Any]], list[dict[str, Any]] | None]"
+"""A conversation: its messages and its tools."""
 
 
 def _tools(name: str, description: str, key: str, about: str) -> list[dict[str, Any]]:
@@ -211,11 +239,11 @@ def _called(name: str, arguments: dict[str, Any], result: Any = "r") -> list[dic
 _PLAIN_TOOLS = _tools("f", "d", "k", "a")
 
 
-def _answer(**fields: str) -> _Made:
+def _answer(**fields: str) -> Made:
     return [_user(), {"role": "assistant", "content": "a", **fields}, _user()], None
 
 
-_PLACES: dict[str, Callable[[Any], _Made]] = {
+PLACES: dict[str, Callable[[Any], Made]] = {
     "system content": lambda text: ([{"role": "system", "content": text}, _user()], None),
     "user content": lambda text: ([_user(text)], None),
     "assistant content": lambda text: _answer(content=text),
@@ -233,11 +261,11 @@ _PLACES: dict[str, Callable[[Any], _Made]] = {
 }
 """Places of a caller's text, each a conversation with a text there."""
 
-_IN_PARTS = ("system content", "user content", "result")
+IN_PARTS = ("system content", "user content", "result")
 """Places whose content may be a list of parts."""
 
 
-def _spellings(token: str) -> Iterator[tuple[str, str, Any]]:
+def spellings(token: str) -> Iterator[tuple[str, str, Any]]:
     """The kind of each spelling, its text, and the text as it is given."""
     yield "plain", token, token
     middle = len(token) // 2
@@ -263,7 +291,7 @@ class Pipelines:
         self.tokenizer = tokenizer
         self._control = set(codec.vocab.control.values())
 
-    def encode(self, made: _Made) -> Encoding | None:
+    def encode(self, made: Made) -> Encoding | None:
         """Encode a conversation; None where it is refused."""
         messages, tools = made
         try:
@@ -285,7 +313,7 @@ class Pipelines:
         _, _, spelled = encoding._page_parts()  # noqa: SLF001
         return [id_ for _, _, id_ in spelled]
 
-    def sanitized(self, made: _Made) -> list[int] | None:
+    def sanitized(self, made: Made) -> list[int] | None:
         """Return the control ids of the tokenizer, which sanitizes; None where it refuses."""
         messages, tools = made
         try:
@@ -309,10 +337,10 @@ def audit(codec: Codec, tokenizer: Any = None) -> Audit:  # noqa: ANN401
     """
     pipelines = Pipelines(codec, tokenizer)
     findings = []
-    for place, make in _PLACES.items():
+    for place, make in PLACES.items():
         # A role with more text is another role, which templates may drop or give other tokens.
         before = "user" if place == "role" else ""
-        plain = make(before + _HARMLESS)
+        plain = make(before + HARMLESS)
         harmless = pipelines.encode(plain)
         expected = pipelines.by_codec(harmless), pipelines.by_string(harmless)
         by_library = None if tokenizer is None else pipelines.sanitized(plain)
@@ -321,8 +349,8 @@ def audit(codec: Codec, tokenizer: Any = None) -> Audit:  # noqa: ANN401
         for token in codec.vocab.control:
             if not token:
                 continue
-            for kind, text, given in _spellings(token):
-                if kind == "in parts" and place not in _IN_PARTS:
+            for kind, text, given in spellings(token):
+                if kind == "in parts" and place not in IN_PARTS:
                     continue
                 value = f"{before}{given}" if before else given
                 encoding = pipelines.encode(make(value))

@@ -281,8 +281,22 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
         "--server",
         metavar="URL",
         help="a running server of the model, such as http://127.0.0.1:8000: try its prompts; "
-        "CHATCODEC_SERVER_KEY is its key",
+        "CHATCODEC_SERVER_KEY is its key. Ask its owner first",
     )
+    parser.add_argument(
+        "--attacks",
+        metavar="FILE",
+        help="with --server: your own texts, too, one a line, or JSON objects with `text`, `name` "
+        "and `place`",
+    )
+    parser.add_argument(
+        "--fail-on",
+        choices=("different", "forged"),
+        help="with --server: what exit status 1 is for: forged, a text that became control; "
+        "different, also a server whose prompts are not the codec's (default: different)",
+    )
+    parser.add_argument("--junit", metavar="FILE", help="write the findings as JUnit's XML, too")
+    parser.add_argument("--sarif", metavar="FILE", help="write the forgeries as SARIF, too")
     parser.add_argument(
         "--no-transformers",
         action="store_true",

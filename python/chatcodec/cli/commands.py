@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from chatcodec import Format, formats
-from chatcodec.audit_server import audit_server
 from chatcodec.cli import arguments
+from chatcodec.cli.auditing import audit
 from chatcodec.cli.checking import check
 from chatcodec.cli.deriving import derive
 from chatcodec.cli.doctor import doctor
@@ -23,7 +23,6 @@ from chatcodec.cli.loading import (
     load_codec,
     load_model_format,
     load_options,
-    load_sanitizing,
     load_tools,
     load_vocab,
     model_of,
@@ -40,7 +39,6 @@ from chatcodec.cli.serving import add_serve, serve
 from chatcodec.cli.show import Look, legend, show, show_failure
 from chatcodec.cli.terminal import wants_color
 from chatcodec.cli.vocabulary import describe, show_vocab
-from chatcodec.errors import ChatCodecError
 from chatcodec.pages import encoding_data, items_page, stream_data
 
 if TYPE_CHECKING:
@@ -270,26 +268,6 @@ def _formats(args: Namespace) -> bool:
     return True
 
 
-def _audit(args: Namespace) -> bool:
-    codec = load_codec(args)
-    if args.server is not None:
-        if args.html:
-            raise UsageError("`--html` has no page of a server; leave it out, or use `--json`")
-        try:
-            found = audit_server(codec, args.server)
-        except ChatCodecError as error:
-            raise UsageError(str(error)) from error
-        sys.stdout.write(found.to_json() + "\n" if args.json else found.table())
-        return found.is_kept
-    model = None if args.no_transformers else model_of(args)
-    report = codec.audit(None if model is None else load_sanitizing(model))
-    if args.html:
-        sys.stdout.write(report.to_html())
-    else:
-        sys.stdout.write(report.to_json() + "\n" if args.json else report.table())
-    return report.forged == 0
-
-
 def _vocab(args: Namespace) -> bool:
     vocab = load_vocab(args)
     lines = [dumps(describe(vocab))] if args.json else show_vocab(vocab, _columns(args))
@@ -500,16 +478,18 @@ COMMANDS = (
         "is what most servers do: the rendered text is tokenized whole. Where transformers 5.20\n"
         "or newer is installed, its `sanitize_control_tokens` is tried on a model's texts, too.\n"
         "The exit status is 1 if the codec lets anything be forged.\n"
-        "With `--server` a running server is tried instead: its prompts have to be as long as the\n"
-        "codec's, whatever control tokens a text spells.",
+        "With `--server` a running server is tried instead, by the ids of its prompts or by their\n"
+        "number: the exit status is 1 if a text became control, or if the prompts are not the\n"
+        "codec's. Try servers of others only if their owner agrees.",
         (
             "chatcodec audit --model ./model",
             "chatcodec audit --model ./model --html > audit.html",
             "chatcodec audit --vocab tokenizer.model --json",
             "chatcodec audit --model Qwen/Qwen3-8B --server http://127.0.0.1:8000",
+            "chatcodec audit --vocab embedded --sarif audit.sarif --junit audit.xml",
         ),
         (arguments.add_audit, arguments.add_codec),
-        _audit,
+        audit,
     ),
     Command(
         "vocab",
