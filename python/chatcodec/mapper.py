@@ -3,7 +3,8 @@
 >>> import pyarrow as pa
 >>> from chatcodec import Codec
 >>> mapper = Codec("internlm2", vocab="embedded").mapper(labels=True)
->>> mapper(pa.table({"messages": [[{"role": "user", "content": "Hi"}]]})).column_names
+>>> turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]
+>>> mapper(pa.table({"messages": [turns]})).column_names
 ['messages', 'input_ids', 'labels']
 """
 
@@ -13,6 +14,7 @@ import hashlib
 import json
 import os
 import threading
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,8 @@ except ImportError as _missing:
     raise ImportError(
         '`Codec.mapper` needs numpy and pyarrow: `pip install "chatcodec[arrow]"`', name="pyarrow"
     ) from _missing
+
+from chatcodec.trained import IGNORED, untrained_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -120,9 +124,10 @@ class Mapper:
             return self._columns(batch)
         encoded = self.codec.encode_table(batch, **self._options)
         module = type(batch).__module__.partition(".")[0]
+        table = pa.table(encoded)
+        self._warn_of_untrained(table)
         if module == "polars":
             return type(batch)(encoded)
-        table = pa.table(encoded)
         return table.to_pandas() if module == "pandas" else table
 
     def spark(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -145,7 +150,23 @@ class Mapper:
         return ", ".join(f"`{field.name}` {kinds[str(field.type)]}" for field in [*schema][1:])
 
     def _encode(self, batch: Any, **changed: Any) -> pa.Table:  # noqa: ANN401
-        return pa.table(self.codec.encode_table(batch, **{**self._options, **changed}))
+        table = pa.table(self.codec.encode_table(batch, **{**self._options, **changed}))
+        self._warn_of_untrained(table)
+        return table
+
+    def _warn_of_untrained(self, table: pa.Table) -> None:
+        """Warn of conversations with labels none of which is trained on."""
+        name = f"{self._options.get('prefix', '')}labels"
+        is_asked = self._options.get("labels") or "labels" in (self._options.get("columns") or ())
+        if not is_asked or name not in table.column_names:
+            return
+        count = len(untrained_rows(table[name], self._options.get("ignore_index", IGNORED)))
+        if count:
+            warnings.warn(
+                f"{count} of {len(table)} conversations have nothing to train on: none of their "
+                "ids is one that a model generates; expected an assistant's message",
+                stacklevel=3,
+            )
 
     def _columns(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Encode a dict of columns; gives the new ones as lists of arrays."""

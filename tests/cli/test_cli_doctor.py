@@ -184,6 +184,16 @@ def test_a_model_that_cannot_be_used_is_shown_with_its_files(folder: Path) -> No
     assert call("check").status == 2
 
 
+def test_a_gguf_file_has_the_commands_of_llamacpp(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(models.gguf(models.TURNS))
+    ran = call("check", str(path))
+    assert (ran.status, ran.err) == (0, "")
+    assert f"llama-server --model {path} --port 8000 & chatcodec serve" in ran.out
+    assert "vllm serve" not in ran.out
+    assert "not compared  transformers loads folders" in ran.out
+
+
 def test_no_control_character_reaches_a_terminal(folder: Path) -> None:
     path = folder / "chat_template.jinja"
     path.write_text("\x1b[31m\u202e" + path.read_text())

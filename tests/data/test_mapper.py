@@ -54,6 +54,19 @@ def test_tables_and_frames_come_back_as_they_are() -> None:
     assert mapper(table.to_batches()[0])["input_ids"].to_pylist() == IDS
 
 
+@pytest.mark.parametrize("options", [{"labels": True}, {"columns": ["labels"], "prefix": "new_"}])
+def test_conversations_without_anything_to_train_on_are_warned_of(options: dict[str, Any]) -> None:
+    mapper = CODEC.mapper(**options)
+    rows = [ROWS[0], {"id": 0, "messages": SAID[:1]}]
+    for batch in (pa.Table.from_pylist(rows), pl.DataFrame(rows), {"messages": [SAID, SAID[:1]]}):
+        with pytest.warns(UserWarning, match="^1 of 2 conversations have nothing to train on"):
+            mapper(batch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mapper(pa.Table.from_pylist(ROWS))
+        CODEC.mapper()(pa.Table.from_pylist(rows))
+
+
 def test_dicts_give_the_new_columns() -> None:
     columns = {"id": [1, 2], "messages": [SAID, WRONG]}
     encoded = CODEC.mapper(errors="return", columns=["input_ids", "length"])(columns)

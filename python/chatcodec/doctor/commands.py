@@ -12,7 +12,7 @@ _GATEWAY = "chatcodec serve --backend http://127.0.0.1:8000"
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Command lines by engine; an engine without a plug-in has the gateway before it."""
+    """Command lines by engine; a GGUF file has llama.cpp's alone, the others are empty."""
 
     vllm: str
     """vLLM with the plug-in."""
@@ -27,10 +27,16 @@ class Commands:
 def commands(model: str, format_name: str | None = None) -> Commands:
     """Write the commands for a model; `format_name` is the format in place of its template's."""
     named = shlex.quote(model)
-    is_gguf = model.endswith(".gguf")
     format_ = "" if format_name is None else f" --format {shlex.quote(format_name)}"
     variable = "" if format_name is None else f"CHATCODEC_FORMAT={shlex.quote(format_name)} "
+    is_gguf = model.endswith(".gguf")
     file = named if is_gguf else "FILE.gguf"
+    llamacpp = (
+        f"llama-server --model {file} --port 8000 & "
+        f"{_GATEWAY} --engine llamacpp --model {named}{format_}"
+    )
+    if is_gguf:
+        return Commands(vllm="", sglang="", llamacpp=llamacpp, gateway="")
     return Commands(
         vllm=(
             f"{variable}vllm serve {named} --tokenizer-mode chatcodec --enable-auto-tool-choice "
@@ -40,9 +46,6 @@ def commands(model: str, format_name: str | None = None) -> Commands:
             f"{variable}python -m sglang.launch_server --model-path {named} "
             "--tool-call-parser chatcodec --reasoning-parser chatcodec"
         ),
-        llamacpp=(
-            f"llama-server --model {file} --port 8000 & "
-            f"{_GATEWAY} --engine llamacpp --model {named}{format_}"
-        ),
+        llamacpp=llamacpp,
         gateway=f"vllm serve {named} --port 8000 & {_GATEWAY} --model {named}{format_}",
     )

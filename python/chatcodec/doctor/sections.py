@@ -143,4 +143,5 @@ def _forged(count: int) -> tuple[str, Mark]:
 def _commands(made: Commands) -> Iterator[Row]:
     names = {"vllm": "vLLM", "sglang": "SGLang", "llamacpp": "llama.cpp", "gateway": "gateway"}
     for field in fields(made):
-        yield Row(names[field.name], getattr(made, field.name), "code")
+        if line := getattr(made, field.name):
+            yield Row(names[field.name], line, "code")

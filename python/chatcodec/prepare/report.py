@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from chatcodec.trained import IGNORED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["IGNORED", "Report"]
-
-IGNORED = -100
-"""The label of ids that are not trained on."""
+__all__ = ["Report"]
 
 _TABLES = {"lengths", "roles", "neutralized", "parts_dropped", "reasons"}
 

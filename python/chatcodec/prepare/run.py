@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from chatcodec._core import __version__, pack_table
 from chatcodec.errors import DataError
 from chatcodec.prepare.digest import sha256
 from chatcodec.prepare.kept import KeptColumns
-from chatcodec.prepare.report import IGNORED, Report
+from chatcodec.prepare.report import Report
 from chatcodec.prepare.sources import LINE, Block, Limits, Rejected, find_sources
 from chatcodec.prepare.store import Part, ShardKind, Store
+from chatcodec.trained import IGNORED, untrained_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -377,7 +377,9 @@ class _Run:
             found = enumerate(errors.to_pylist())
             reasons |= {at: error for at, error in found if error is not None}
         if "labels" in self.new:
-            reasons = dict.fromkeys(self._untrained(encoded), _UNTRAINED) | reasons
+            ignored = self.options.encode.get("ignore_index", IGNORED)
+            untrained = untrained_rows(encoded["labels"], ignored)
+            reasons = dict.fromkeys(untrained, _UNTRAINED) | reasons
         for at in sorted(reasons):
             text = block.rows[LINE][at].as_py() if block.is_json else None
             text = None if text is None or len(text) > _LONG_TEXT else text
@@ -389,16 +391,6 @@ class _Run:
         if dropped:
             encoded = encoded.filter(encoded["length"].is_valid())
         return _Encoded(encoded, rejected, dropped)
-
-    def _untrained(self, encoded: pa.Table) -> Iterator[int]:
-        """Give the rows without a label that is trained on; those that are too long are none."""
-        labels = encoded["labels"].combine_chunks()
-        ignored = self.options.encode.get("ignore_index", IGNORED)
-        is_trained = pc.not_equal(pc.list_flatten(labels), ignored)
-        trained = {*pc.list_parent_indices(labels).filter(is_trained).unique().to_pylist()}
-        for at, is_written in enumerate(encoded["length"].is_valid().to_pylist()):
-            if is_written and at not in trained:
-                yield at
 
     def _encode(self, table: pa.Table, messages: str | None) -> pa.Table:
         """Encode a table; give the new columns."""
