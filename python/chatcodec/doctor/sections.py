@@ -125,6 +125,7 @@ def _forgeries(forgeries: Forgeries) -> Iterator[Row]:
     yield Row("render, then tokenize", *_forged(forgeries.by_string))
     if forgeries.places:
         yield Row("control tokens by place", _places(forgeries.places))
+        yield Row("example", f"{forgeries.example}: a control token there, text here")
     yield Row("chatcodec", *_forged(forgeries.here))
 
 
