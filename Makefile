@@ -86,6 +86,7 @@ docs: build $(VENV)/ready
 
 .PHONY: pictures
 pictures: build
+	@$(BIN)/pip install --quiet --group browser --group serve
 	$(BIN)/python scripts/pictures.py
 
 # Without chromium, `make test` skips these tests and says so.

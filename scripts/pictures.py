@@ -7,10 +7,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
+import uvicorn
 from chatcodec import Codec
 from chatcodec.pages import bars_page, stream_page
+from chatcodec.serve import Settings
+from chatcodec.serve.demo import demo_app
+from chatcodec.serve.listening import Listening
+from playwright.sync_api import ViewportSize, sync_playwright
 
 ROOT = Path(__file__).parent.parent
 PICTURES = ROOT / "docs" / "pictures"
@@ -68,6 +74,43 @@ def ratios() -> str:
     return bars_page("Fresh text, beside the fastest exact peer", [], charts)
 
 
+def picture(chromium: str, name: str, address: str, height: int) -> None:
+    """Write the picture of a page."""
+    target = PICTURES / f"{name}.png"
+    command = [chromium, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"]
+    size = f"--window-size={WIDTH},{height}"
+    command += [size, "--force-device-scale-factor=1.5"]
+    command += [f"--screenshot={target}", address]
+    subprocess.run(command, check=True, capture_output=True)
+    print(target.relative_to(ROOT))
+
+
+def demonstration(chromium: str) -> None:
+    """Write the picture of `chatcodec serve --demo`, when its conversation is over."""
+    codec = Codec("internlm2", vocab="embedded")
+    settings = Settings(backend="http://127.0.0.1", names=("demo",))
+    listening = Listening(port=0)
+    sockets = listening.sockets()
+    port = sockets[0].getsockname()[1]
+    with demo_app(settings, port, codec) as made:
+        server = uvicorn.Server(uvicorn.Config(made, log_level="error"))
+        thread = threading.Thread(target=server.run, args=(sockets,))
+        thread.start()
+        target = PICTURES / "demo.png"
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            size: ViewportSize = {"width": WIDTH, "height": 900}
+            page = browser.new_page(viewport=size, device_scale_factor=1.5)
+            page.goto(f"http://127.0.0.1:{port}/")
+            # The prompt's panes scroll to what is forged when all of its tokens are shown.
+            page.wait_for_selector("[data-done=yes]:has([data-ready=yes])")
+            page.screenshot(path=target)
+            browser.close()
+        print(target.relative_to(ROOT))
+        server.should_exit = True
+        thread.join()
+
+
 def main() -> int:
     """Write the pictures; the exit code."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -79,13 +122,8 @@ def main() -> int:
         for name, (content, height) in pages().items():
             page = Path(folder) / f"{name}.html"
             page.write_text(content, encoding="utf-8")
-            target = PICTURES / f"{name}.png"
-            command = [chromium, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu"]
-            size = f"--window-size={WIDTH},{height}"
-            command += [size, "--force-device-scale-factor=1.5"]
-            command += [f"--screenshot={target}", page.as_uri()]
-            subprocess.run(command, check=True, capture_output=True)
-            print(target.relative_to(ROOT))
+            picture(chromium, name, page.as_uri(), height)
+    demonstration(chromium)
     return 0
 
 

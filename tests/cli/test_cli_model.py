@@ -208,7 +208,7 @@ TWO = "a vocabulary is given beside a model, expected one of them"
         ),
     ],
 )
-@pytest.mark.parametrize("command", [*LINES, "audit"])
+@pytest.mark.parametrize("command", [*LINES, "audit", "check"])
 def test_what_is_wrong_is_said_alike(
     command: str, argv: Sequence[str], environ: Mapping[str, str], said: str
 ) -> None:

@@ -393,6 +393,9 @@ def test_a_command_is_about_a_model_of_the_hub(hub: Hub, client: Client, tmp_pat
     manifest = json.loads((tmp_path / "out" / "_manifest.json").read_text())
     vocabulary = manifest["made_of"]["vocabulary"]
     assert (vocabulary["name"], vocabulary["revision"]) == (NAME, hub.models[NAME].commit)
+    checked = json.loads(run("check", NAME, "--json", "--no-transformers"))
+    assert [file["name"] for file in checked["files"]] == sorted(hub.models[NAME].files)
+    assert f"--model {NAME}" in checked["commands"]["gateway"]
 
 
 @has_client

@@ -62,18 +62,23 @@
     row([], `request ${nth}`, "");
     const body = { model, messages, stream: true, return_token_ids: true, ...(tools.length ? { tools } : {}) };
     const message = { role: "assistant", content: "" };
-    let said = null, called = null;
+    let said = null, called = null, ids = [];
+    // Ids of chunks that show nothing belong to the next row.
+    const next = (kind, value) => {
+      row(ids, kind, value);
+      ids = [];
+    };
     for await (const chunk of chunks(await post("v1/chat/completions", body))) {
       if (chunk.error) throw new Error(chunk.error.message);
       const choice = chunk.choices[0];
       if (!choice) continue;
       const { content, tool_calls: calls, reasoning_content: reasoning } = choice.delta;
-      const ids = choice.token_ids || [];
-      if (reasoning) row(ids, "reasoning", reasoning);
+      ids.push(...(choice.token_ids || []));
+      if (reasoning) next("reasoning", reasoning);
       else if (content) {
         message.content += content;
         (said ??= say("assistant", "")).replaceChildren(...shown(message.content, true));
-        row(ids, "text", content);
+        next("text", content);
       } else if (calls) {
         const { id, function: part } = calls[0];
         message.tool_calls ??= [{ id, type: "function", function: { name: "", arguments: "" } }];
@@ -81,9 +86,8 @@
         call.name += part.name || "";
         call.arguments += part.arguments || "";
         (called ??= say("assistant", "", "assistant: a call")).replaceChildren(...shown(`${call.name}(${call.arguments})`, true));
-        row(ids, part.name ? "call" : "arguments", part.name || part.arguments || "");
-      } else if (choice.finish_reason) row(ids, "end", choice.finish_reason);
-      else if (ids.length) row(ids, "held back", "");
+        next(part.name ? "call" : "arguments", part.name || part.arguments || "");
+      } else if (choice.finish_reason) next("end", choice.finish_reason);
     }
     return message;
   }
