@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chatcodec.audit_cases import junit, sarif
-from chatcodec.audit_server import audit_server, read_attacks
 from chatcodec.cli.loading import (
     UsageError,
     load_codec,
@@ -53,6 +52,9 @@ def _of_codec(args: Namespace, codec: Codec) -> bool:
 
 
 def _of_server(args: Namespace, codec: Codec) -> bool:
+    # The modules of a client of HTTP take longer to import than most commands run.
+    from chatcodec.audit_server import audit_server, read_attacks  # noqa: PLC0415
+
     with usage_errors():
         attacks = [] if args.attacks is None else read_attacks(args.attacks)
         sys.stderr.write(f"{one_line(args.server)}: {_OWNER}\n")
