@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from typing import TYPE_CHECKING, Any
 
 import data
@@ -67,6 +68,17 @@ def test_the_containers_run_commands_of_the_gateway() -> None:
     dockerfile = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
     (entrypoint,) = re.findall(r"^ENTRYPOINT (.*)$", dockerfile, re.MULTILINE)
     assert json.loads(entrypoint) == ["chatcodec", *ENTRYPOINT]
+
+
+def test_the_image_gets_the_files_that_a_build_needs() -> None:
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8")
+    given = re.findall(r"^!(.*)$", ignored, re.MULTILINE)
+    assert [name for name in given if not (data.ROOT / name).exists()] == []
+    project = tomllib.loads((data.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    workspace = tomllib.loads((data.ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
+    folders = {member.partition("/")[0] for member in workspace["members"]}
+    needed = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "python", project["readme"]}
+    assert {*needed, *project["license-files"], *folders} == {*given}
 
 
 def test_the_metrics_that_are_watched_are_measured() -> None:
