@@ -116,20 +116,24 @@ pub(super) fn of_answers(probes: &Probes) -> Option<Vec<Draft>> {
     let (at, mark) = marks.next()?;
     let end = &ends[..at + mark.len_utf8()];
     // A header that is text alone is the question's, and a token that comes nowhere stands for it.
-    let stand_in = opener.is_none().then(|| probes.free_mark()).flatten().map(String::from);
-    let opener = opener.unwrap_or(around.between.len());
-    let after =
-        |text: &str, end: usize| stand_in.clone().unwrap_or_else(|| text[opener..end].to_owned());
+    let stand_in = match opener {
+        Some(_) => String::new(),
+        None => probes.free_mark()?.to_string(),
+    };
+    let after = |text: &str, end: usize| match opener {
+        Some(opener) => text[opener..end].to_owned(),
+        None => stand_in.clone(),
+    };
     let draft = Draft {
         is_ids: true,
         prompt: after(&around.between, shared),
         whole_prompt: after(&around.prompted_end, around.prompted_end.len()),
         stop: marks.next().map(|(_, mark)| mark).into_iter().collect(),
         user: (free.to_string(), mark.to_string()),
-        user_end: around.between[..opener].to_owned(),
+        user_end: around.between[..opener.unwrap_or(around.between.len())].to_owned(),
         head: after(&around.between, around.between.len()),
         end: end.to_owned(),
-        stand_in: stand_in.clone().unwrap_or_default(),
+        stand_in: stand_in.clone(),
         ..Draft::default()
     };
     let mut drafts = Vec::new();

@@ -21,7 +21,7 @@ impl Codec {
             chatcodec::Guarantee::Ids => {
                 let parts = by_text.join(" and ");
                 format!(
-                    "text is never control: turns are told apart by ids, {parts} by text: see `Encoding.collisions`"
+                    "text is never control: turns are told apart by ids, and text may delimit {parts}: see `Encoding.collisions`"
                 )
             }
             chatcodec::Guarantee::Text => {
