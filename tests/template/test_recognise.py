@@ -455,3 +455,12 @@ def test_turns_that_are_told_apart_by_text_are_said_to_be(tmp_path: Path) -> Non
     path = folder(tmp_path / "ids", ASKED.replace(" A:", "<|im_end|>"), **special)
     told = Codec.from_pretrained(path, reader="internlm2").describe()
     assert "turns and calls are told apart by ids" in told
+
+
+def test_a_template_that_writes_messages_in_another_order_is_described(tmp_path: Path) -> None:
+    special = {"bos_token": "<s>", "eos_token": "</s>"}
+    path = folder(
+        tmp_path / "reversed", ASKED.replace("in messages", "in messages | reverse"), **special
+    )
+    told = Codec.from_pretrained(path, reader="internlm2").describe()
+    assert "turns and calls are told apart by ids" in told

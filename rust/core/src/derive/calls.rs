@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::draft::{Calls, Draft, Reasoning, Results, Wrap};
 use super::probe::{
-    ANSWER, Given, KEYS, NAME, OR, Probes, QUESTION, RESULTS, SECOND, VALUES, assistant, calling,
-    calling_with, common_end, common_start, is_mark, result, user, with_fields,
+    ANSWER, Given, ID, KEYS, NAME, OR, Probes, QUESTION, RESULTS, SECOND, VALUES, assistant,
+    calling, calling_with, common_end, common_start, id, is_mark, result, user, with_fields,
 };
 use super::proof;
 use crate::codec::Codec;
@@ -28,10 +28,14 @@ struct Body {
     quote: Option<char>,
 }
 
-/// The text after the question of what a template writes.
+/// The text after the question of what a template writes, with one word for all ids of calls.
 fn answer(probes: &Probes, messages: &[Value], given: Given) -> Option<String> {
     let text = probes.text(messages, given, false)?;
-    Some(text.split_once(QUESTION)?.1.to_owned())
+    let (_, answer) = text.split_once(QUESTION)?;
+    if given.named_ids {
+        return Some(answer.to_owned());
+    }
+    Some(answer.replace(&id(given, 0), ID).replace(&id(given, 1), ID))
 }
 
 /// Finds how calls are written, for each way to give them that the template takes; empty if it does not write them.
@@ -356,13 +360,16 @@ fn arounds(one: &str, two: Option<&str>, body: &Body, base: &Draft, given: Given
     if shared == base.head.len() || base.head[shared..].trim().is_empty() {
         heads.push(shared);
     }
-    if let Some(reasoning) = &base.reasoning {
+    if let Some(reasoning) = base.reasoning_in_rows() {
         let shared = common_start(before, &reasoning.head);
         heads.push(before[..shared].rfind(is_mark).map_or(0, |at| at));
         let thoughtless = reasoning.without_thought();
         heads.extend(before.starts_with(&thoughtless).then_some(thoughtless.len()));
     }
     heads.push(shared);
+    // A token in place of the one that begins a text.
+    let own = before[shared..].chars().next().filter(|c| is_mark(*c));
+    heads.extend(own.filter(|_| shared > 0).map(|mark| shared + mark.len_utf8()));
     heads.dedup();
     // The end is the answer's; or the last control token, and what follows it; or nothing.
     let mut ends: Vec<usize> = Vec::new();
@@ -544,7 +551,7 @@ impl Around {
 impl Around {
     /// Whether the head is that of answers, or of answers with an empty block of reasoning.
     fn is_of_answers(&self, base: &Draft) -> bool {
-        let thoughtless = base.reasoning.as_ref().map(Reasoning::without_thought);
+        let thoughtless = base.reasoning_in_rows().map(Reasoning::without_thought);
         self.head == base.head || thoughtless.as_ref() == Some(&self.head)
     }
 

@@ -17,8 +17,10 @@ pub(super) type Row = (String, String);
 #[derive(Debug, Clone)]
 pub(super) struct Reasoning {
     pub(super) head: String,
-    /// Between reasoning and content.
+    /// Between reasoning and content; of reasoning in a turn of its own, the end of that turn.
     pub(super) middle: String,
+    /// Whether it has a turn of its own.
+    pub(super) is_framed: bool,
     /// The messages in which reasoning is written, as the key `reasoning` says it.
     pub(super) written: &'static str,
 }
@@ -133,10 +135,15 @@ impl Draft {
         Some(format!("{}{answer}", self.stand_in))
     }
 
+    /// Reasoning that stands in the rows of answers.
+    pub(super) fn reasoning_in_rows(&self) -> Option<&Reasoning> {
+        self.reasoning.as_ref().filter(|reasoning| !reasoning.is_framed)
+    }
+
     /// The rows of the assistant's messages, for the header of those without reasoning.
     fn rows(&self, head: &str) -> Vec<String> {
         let mut heads = Vec::new();
-        if let Some(reasoning) = &self.reasoning {
+        if let Some(reasoning) = self.reasoning_in_rows() {
             heads.push(format!("{}{{reasoning}}{}", reasoning.head, reasoning.middle));
         }
         if !heads.iter().any(|known| known == head) {
@@ -148,7 +155,7 @@ impl Draft {
                 Some(calls @ Calls { row: Some((own, has_content)), end, .. }) => {
                     rows.push(format!("{head}{{content}}{}", self.end));
                     // Calls that begin with a control token may stand after content.
-                    let is_beside = !calls.is_own_row && self.reasoning.is_none();
+                    let is_beside = !calls.is_own_row && self.reasoning_in_rows().is_none();
                     let has_content = *has_content || is_beside;
                     let own_calls =
                         if has_content { "{content}{?calls:{calls}?}" } else { "{calls}" };
@@ -253,6 +260,10 @@ impl Draft {
                 let row = format!("{{content}}{calls}{}", self.end);
                 let _ = writeln!(rows, "\n[after_tool]\nassistant = {}", written(&row));
             }
+        }
+        if let Some(Reasoning { head, middle, is_framed: true, .. }) = &self.reasoning {
+            let frame = written(&format!("{head}{{reasoning}}{middle}"));
+            let _ = writeln!(rows, "\n[frame]\nreasoning = {frame}");
         }
         if let Some(head) = &self.last_head {
             let _ = writeln!(rows, "\n[last]\nassistant = {}", list(&self.rows(head)));

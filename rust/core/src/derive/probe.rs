@@ -114,8 +114,12 @@ fn tools() -> Value {
         "type": "object", "properties": {KEYS[0]: text, KEYS[1]: text}, "required": [KEYS[0]]}}}])
 }
 
+/// A word that stands for each id of a call.
+pub(super) const ID: &str = "idqzwk";
+
 /// Ids of calls as fields of a pattern.
 pub(super) fn with_fields(text: &str, given: Given) -> String {
+    let text = text.replace(ID, "{id}");
     let text = text.replace(&id(given, 0), "{id}").replace(&id(given, 1), "{id}");
     text.replace(NAME, "{name}")
 }

@@ -50,8 +50,15 @@ pub(super) fn find(probes: &Probes, base: &Draft) -> Option<Thought> {
         (false, true) => "since_last_user",
         (false, false) => "last",
     };
-    let reasoning = Reasoning { head: head.into(), middle: middle.into(), written };
+    let reasoning =
+        Reasoning { head: head.into(), middle: middle.into(), is_framed: false, written };
     let mut candidates = Vec::new();
+    // A turn of its own: after it, the answer begins anew.
+    let close = middle.strip_suffix(base.head.as_str()).filter(|close| close.contains(is_mark));
+    candidates.extend(close.map(|close| {
+        let framed = Reasoning { middle: close.into(), is_framed: true, ..reasoning.clone() };
+        Draft { reasoning: Some(framed), ..base.clone() }
+    }));
     let head_end = common_start(head, &base.whole_prompt);
     let mut prompts = vec![
         base.whole_prompt.clone(),

@@ -561,6 +561,16 @@ fn stop(patterns: &Patterns, file: &File, rows: &[RowSpec]) -> Checked<Vec<Strin
             return wrong(&row.key, problem);
         }
     }
+    for row in rows.iter().filter(|row| row.place.is_frame()) {
+        let close = row.pieces.iter().rev().find_map(rules::control_names);
+        if let Some(name) = close.into_iter().flatten().find(|name| names.contains(name)) {
+            let problem = format!(
+                "has `{{{name}}}`, which closes a turn of `{}` too, expected a token after which the model stops",
+                row.key
+            );
+            return wrong("generation.stop", problem);
+        }
+    }
     check_results_place(file, rows, names)?;
     Ok(names.to_vec())
 }

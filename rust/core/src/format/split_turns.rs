@@ -1,5 +1,10 @@
 //! One message in several turns: reasoning, and text beside calls, are in *frames* before the answer or
-//! the calls.
+//! the calls. Calls are turns themselves, or stand in a row of the assistant's.
+//!
+//! ```text
+//! <|begin|>assistant<|think|>Hm.<|end|>            frame.reasoning
+//! <|begin|>assistant<|content|>Yes.<|end|>         turn.assistant
+//! ```
 //!
 //! For reading, the frames and the answer are separate rows with one text each. For writing, they are
 //! joined here: the frames for the parts of the message, then the answer or the calls.
@@ -18,12 +23,9 @@ pub(super) fn frames(file: &File, patterns: &Patterns, rows: &mut Vec<RowSpec>) 
     let content = read("content", Field::Content, frame.content.as_ref(), patterns)?;
     let is_own = |row: &&RowSpec| row.role == Role::Assistant;
     for row in rows.iter().filter(is_own) {
-        if [Field::Reasoning, Field::Calls]
-            .iter()
-            .any(|&field| rules::has_field(&row.pieces, field))
-        {
-            let problem = "has `{reasoning}` or `{calls}`, expected `{content}` alone, as `frame` \
-                           is given";
+        if rules::has_field(&row.pieces, Field::Reasoning) {
+            let problem =
+                "has `{reasoning}`, expected `{content}` or `{calls}`, as `frame` is given";
             return wrong(&row.key, problem);
         }
         if !is_closed(&row.pieces) {
@@ -38,16 +40,21 @@ pub(super) fn frames(file: &File, patterns: &Patterns, rows: &mut Vec<RowSpec>) 
         let pieces = thought.chain(row.pieces.clone()).collect();
         RowSpec { key: row.key.clone(), role: row.role, name: None, pieces, place }
     };
-    let answer = rows.iter().find(|row| is_own(row) && row.place == RowUse::Both);
+    let has_calls = |row: &&RowSpec| rules::has_field(&row.pieces, Field::Calls);
+    let is_written = |row: &&RowSpec| is_own(row) && row.place == RowUse::Both;
+    let answer = rows.iter().filter(is_written).find(|row| !has_calls(row));
+    let calling = rows.iter().filter(is_written).find(has_calls);
     let last = rows.iter().filter(|row| row.place == RowUse::WrittenLast);
-    if let Some(row) = answer.into_iter().chain(last.clone()).find(|row| !is_writable(&row.pieces))
-    {
+    let mut all = answer.into_iter().chain(calling).chain(last.clone());
+    if let Some(row) = all.find(|row| !is_writable(&row.pieces)) {
         return wrong(&row.key, NOT_WRITABLE);
     }
     let mut made: Vec<RowSpec> =
         answer.into_iter().map(|row| written(row, RowUse::Written)).collect();
     made.extend(last.map(|row| written(row, RowUse::WrittenLast)));
-    if !file.call.is_empty() {
+    if let Some(row) = calling {
+        made.push(written(row, RowUse::Written));
+    } else if !file.call.is_empty() {
         let thought = optional(Field::Reasoning, &reasoning);
         let before = thought.into_iter().chain(optional(Field::Content, &content));
         let pieces = before.chain([Piece::Field(Field::Calls, Filter::None)]).collect();

@@ -92,7 +92,10 @@ impl Codec {
         };
         let places: Vec<Vec<usize>> = (0..3).map(texts).collect();
         places.windows(2).any(|pair| match (pair[0].last(), pair[1].first()) {
-            (Some(&before), Some(&after)) => !control[before..after].contains(&1),
+            // A template may write messages in another order.
+            (Some(&before), Some(&after)) => {
+                control.get(before..after).is_some_and(|between| !between.contains(&1))
+            }
             _ => false,
         })
     }

@@ -228,7 +228,8 @@ impl Opener<'_> {
         } else {
             let last = words.iter().rposition(is_in_header).unwrap_or(0);
             let from = words.iter().position(is_in_header).unwrap_or(0);
-            if !self.is_head(&texts(words).0) || !are_words(&words[from..last], grammar) {
+            let is_head = !words.is_empty() && self.is_head(&texts(words).0);
+            if !is_head || !are_words(&words[from..last], grammar) {
                 return Anew::No;
             }
             let is_channel = Some(last) == channel_at;
