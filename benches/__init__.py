@@ -2,7 +2,7 @@
 
 What goes in: the vocabularies and texts of `../shared` where they are, else the embedded vocabulary
 and the standard library's manual and source. What comes out: `target/bench/results.json` with every
-sample, and from it the page `docs/benchmarks.md`, its plots, and the table of targets.
+sample; from it all tables, `benches/RESULTS.md`, and plots; from the tables, `docs/benchmarks.md`.
 
 Reading order is the data flow:
 
@@ -16,7 +16,8 @@ Reading order is the data flow:
     run          goes over rows, rounds and contenders, in this order
     results      what was measured; `stats` are its medians and spread
     targets      what the project aims at                    a table
-    page, plots  Markdown and SVG
+    page, plots  all tables in Markdown, and SVG
+    summary      from the tables, the page of the documents
     compare      whether two runs say the same
 
 **How a figure is made.** Every contender has a process that has imported it and read nothing; it is

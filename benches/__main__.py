@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import compare, machine, page, plan, results, targets, vocabularies
+from . import compare, machine, page, plan, results, summary, targets, vocabularies
 from .contenders import CONTENDERS, OURS, PLOTS
 from .environments import InstallError, python_of
-from .paths import PAGE, ROOT, WORK
+from .paths import PAGE, RESULTS, ROOT, WORK
 from .paths import PLOTS as PICTURES
 from .run import Run
 
@@ -23,7 +23,12 @@ def main() -> int:
     parser.add_argument("--only", metavar="WORD", help="only tasks with this in their names")
     parser.add_argument("--rounds", metavar="N", type=int, help="no more rounds than this")
     parser.add_argument("--out", type=Path, help="where results are written")
-    parser.add_argument("--report", metavar="FILE", type=Path, help="write the page of a run again")
+    parser.add_argument(
+        "--report", metavar="FILE", type=Path, help="write the pages of a run again"
+    )
+    parser.add_argument(
+        "--summary", action="store_true", help="write the summary of the tables again"
+    )
     parser.add_argument(
         "--compare", metavar=("A", "B"), nargs=2, type=Path, help="whether two runs agree"
     )
@@ -34,6 +39,9 @@ def main() -> int:
         same, said = compare.render(one, other)
         _say(said)
         return 0 if same else 1
+    if asked.summary:
+        _summarize()
+        return 0
     if asked.report:
         _publish(results.read(asked.report), asked.report)
         return 0
@@ -69,7 +77,7 @@ def main() -> int:
 
 
 def _publish(run: results.Results, file: Path) -> None:
-    """Writes the page and its plots, and prints the table of targets."""
+    """Writes the tables, their plots and summary, and prints the table of targets."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     drawn = False
     try:
@@ -79,8 +87,14 @@ def _publish(run: results.Results, file: Path) -> None:
         drawn = True
     except (InstallError, subprocess.CalledProcessError) as error:
         _say(f"no plots: {error}")
-    PAGE.write_text(page.render(run, plots=drawn), encoding="utf-8")
+    RESULTS.write_text(page.render(run, plots=drawn), encoding="utf-8")
+    _summarize()
     _say(targets.render(run))
+
+
+def _summarize() -> None:
+    """Writes the summary, from the tables alone."""
+    PAGE.write_text(summary.render(RESULTS.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _environments() -> tuple[dict[str, Path], list[str]]:

@@ -38,8 +38,9 @@ def _memory() -> str:
 
 def _commit() -> str:
     """What is checked out; `-dirty` where anything differs but the pages, which runs write."""
+    pages = (":!/docs", ":!/benches/RESULTS.md")
     commit = _said("git", "describe", "--always") or "unknown"
-    changed = _said("git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/docs")
+    changed = _said("git", "status", "--porcelain", "--untracked-files=no", "--", ":/", *pages)
     return f"{commit}-dirty" if changed else commit
 
 

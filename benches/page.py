@@ -1,4 +1,4 @@
-"""The page of a run: Markdown, with the words of `page.toml`. Pure."""
+"""All tables of a run: Markdown, with the words of `page.toml`. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def render(results: Results, *, plots: bool) -> str:
             continue
         parts += [f"## {words['title']}", words["text"]]
         if plots and "plot" in words:
-            parts.append(f"![{words['title']}](benchmarks/{words['plot']})")
+            parts.append(f"![{words['title']}](../docs/benchmarks/{words['plot']})")
         if "columns" in words:
             parts += [_grid(rows, words), *_notes(rows, by_vocabulary=True), words["after"]]
             continue

@@ -9,7 +9,10 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("CHATCODEC_TEST_DATA", ROOT.parent / "shared"))
 """Real vocabularies and texts, where they are."""
 WORK = ROOT / "target" / "bench"
+RESULTS = ROOT / "benches" / "RESULTS.md"
+"""All tables of the last full run."""
 PAGE = ROOT / "docs" / "benchmarks.md"
+"""Their summary."""
 PLOTS = ROOT / "docs" / "benchmarks"
 
 

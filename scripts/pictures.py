@@ -47,8 +47,8 @@ def pages() -> dict[str, tuple[str, int]]:
 
 
 def ratios() -> str:
-    """The page of the ratios that docs/benchmarks.md has first."""
-    text = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    """The page of the ratios that benches/RESULTS.md has first."""
+    text = (ROOT / "benches" / "RESULTS.md").read_text("utf-8")
     lines = text.partition("\n## At a glance\n")[2].partition("\n## ")[0].splitlines()
     head, _, *rows = [
         [cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines if "|" in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benches import compare, figures, page, plan, ranks_json, stats, targets, texts
+from benches import compare, figures, page, plan, ranks_json, stats, summary, targets, texts
 from benches.contenders import CONTENDERS, OURS
-from benches.paths import DATA
+from benches.paths import DATA, PAGE, RESULTS
 from benches.results import Key, Results, read
 from benches.run import Turn
 from benches.targets import Ahead, AtMost, Linear, Target
@@ -231,6 +232,47 @@ def test_streams_of_formats_are_a_line_each() -> None:
     grid = page.render(found, plots=False).partition("## Streams of every format")[2]
     assert "| `chatglm3`            | 200 ns " in grid
     assert "| vLLM, hermes parser" in grid
+
+
+def test_the_page_is_the_summary_of_the_tables() -> None:
+    """`python -m benches --summary` writes it."""
+    tables = RESULTS.read_text(encoding="utf-8")
+    said = PAGE.read_text(encoding="utf-8")
+    assert said == summary.render(tables)
+    found = re.findall(r"[\d.]+(?:x|\*| [MK]B/s| [mµn]?s)", said.partition("## Targets")[2])
+    assert len(found) > 100
+    assert not [figure for figure in found if figure not in tables]
+
+
+def test_the_tables_have_the_words_of_the_page() -> None:
+    tables = RESULTS.read_text(encoding="utf-8")
+    about = [words["text"] for words in page.WORDS["sections"].values()]
+    for words in (page.WORDS["head"], page.WORDS["glance"], page.WORDS["behind"], *about):
+        assert words.strip() in tables
+
+
+def test_a_summary_has_the_best_peer_fresh_and_hot() -> None:
+    found = results([1.0], fastokens=[4.0], gigatoken=[8.0])
+    for measure, ours, theirs in (("fresh list", 1e-6, 4e-6), ("hot list", 5e-7, 1e-7)):
+        key = Key("message", "Qwen2", "English", measure)
+        for name, seconds in ((OURS, ours), ("fastokens", theirs), ("gigatoken", 5e-6)):
+            found.add(key, "call", name, (seconds, 1.0))
+    said = summary.render(page.render(found, plots=True))
+    assert (
+        "| Qwen2, English, list | 1 µs · 500 ns | fastokens 4 µs · 100 ns | **4x** · 0.2x |" in said
+    )
+    assert "| InternLM2 | 1 MB/s  | fastokens 0.25 MB/s | **4x**" in said
+    assert "(benchmarks/messages.svg)" in said
+    assert "| A message of 2.8 KB | 2    | 0                 | 1 " in said
+    assert "](benchmarks/" not in summary.render(page.render(found, plots=False))
+
+
+def test_a_summary_has_the_targets_that_are_not_met() -> None:
+    said = summary.render(page.render(results([1.0], fastokens=[4.0]), plots=False))
+    missed = said.partition("## Targets")[2].partition("\n## ")[0]
+    assert "0 of 1 measured targets are met" in missed
+    assert "≥ 5x fastokens | 1 MB/s    | 4x" in missed
+    assert "In no row." in said
 
 
 def test_every_version_is_pinned() -> None:
