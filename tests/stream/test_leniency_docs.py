@@ -383,21 +383,25 @@ def known_texts() -> set[str]:
     return set(re.findall(r'Self::\w+ => "([^"]+)"', source))
 
 
+def told(text: str) -> list[str]:
+    """The texts of notices that a piece of the page has."""
+    return [found for found in re.findall(r"`([^`]+)`", text) if found in known_texts()]
+
+
 def lines() -> list[Line]:
+    """The rows of each section's table. A heading with one text tells it of all of them."""
     page = (data.ROOT / "docs" / "leniency.md").read_text(encoding="utf-8")
-    found: list[Line] = []
-    rows = [row for row in page.splitlines() if row.startswith("| ")]
-    for row in rows[1:]:
-        _, written, _, notice = (
-            cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row.strip()[1:-1])
-        )
-        texts = [text for text in re.findall(r"`([^`]+)`", notice) if text in known_texts()]
-        if "the same" in notice:
-            texts += found[-1].texts
-        if "that one" in notice:
-            texts.append("the call is written in another way than the format's")
-        found.append(Line(written, tuple(texts)))
-    return found
+    made: list[Line] = []
+    for section in page.split("\n## ")[1:]:
+        heading, _, rest = section.partition("\n")
+        of_all = told(heading)
+        heads, _, *rows = [row for row in rest.splitlines() if row.startswith("|")]
+        written = heads.strip("| ").split(" | ").index("what the model writes")
+        for row in rows:
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip()[1:-1])]
+            texts = told(row) if len(of_all) != 1 else [*of_all, *told(row)]
+            made.append(Line(cells[written].replace("\\|", "|"), tuple(dict.fromkeys(texts))))
+    return made
 
 
 def examples_of(line: Line) -> list[Example]:
