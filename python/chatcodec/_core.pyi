@@ -230,6 +230,20 @@ class Codec:
         """
         Makes a pickled codec again: nothing is recognised or derived once more.
         """
+    def adopt(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'error', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> Encoding:
+        """
+        The encoding of `ids` that a model saw as the prompt of `messages`, for `extend`. The ids stay as they are: none
+        is read, and nothing is encoded. Their sources are unknown. `tools` and the options are those with which the ids
+        were made, as `encode` takes them.
+
+            prompt = codec.adopt(ids, messages, tools=tools)
+            prompt = codec.extend(prompt, completion, new_messages)
+
+        `extend` also takes ids alone, and reads the messages from them. Known messages are needed where a template
+        writes that no format reads, and take less time.
+
+        Raises what `encode` raises for messages that it cannot read, and for options.
+        """
     def audit(self, /, tokenizer: "Any" = None) -> "Audit":
         """
         Tries to forge control tokens: every control token in every place of a conversation that a

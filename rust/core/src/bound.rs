@@ -120,6 +120,11 @@ impl Bound {
         }
     }
 
+    /// The texts of the generation prompts.
+    pub(crate) fn prompts(&self) -> impl Iterator<Item = &str> {
+        self.prompts.iter().map(|prompt| &**prompt)
+    }
+
     /// Whether ids end with a generation prompt, which may be text that has other ids beside other text.
     pub(crate) fn ends_with_prompt(&self, ids: &[TokenId]) -> bool {
         self.prompts.iter().any(|prompt| {

@@ -353,6 +353,13 @@ impl Codec {
         self.inner.bound.grammar()
     }
 
+    /// The texts that ask for an answer at the end of a prompt.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &str> {
+        let by_template = self.inner.writer.iter().flat_map(TemplateWriter::asked);
+        let by_format = self.inner.bound.prompts().filter(|_| self.inner.writer.is_none());
+        by_template.chain(by_format)
+    }
+
     /// Placeholder prompt, used when the caller gives none.
     pub(crate) fn prompt(&self) -> &[TokenId] {
         self.inner.bound.prompt()

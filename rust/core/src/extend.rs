@@ -30,6 +30,7 @@ use crate::format::{Format, ReasoningWhen};
 use crate::message::{CallBody, Message, Owned, Role};
 use crate::render::{Before, Kept, Rendered};
 use crate::span::{Span, SpanKind};
+use crate::templated;
 use answer::{Answer, Seam, is_end};
 use chatcodec_vocab::TokenId;
 
@@ -88,6 +89,43 @@ impl Codec {
         let mut encoding = Encoding::of_ids(ids, self.grammar(), self.vocab());
         encoding.set_trail(trail);
         encoding
+    }
+
+    /// An encoding of given ids, for [`Codec::extend`], of messages that are known: the ids that a model saw for
+    /// them. The sources of the ids are unknown. No id is read, and nothing is encoded.
+    ///
+    /// `options` are those with which the ids were encoded. A template is given the messages when it writes what
+    /// follows, so a codec that reads no conversations can extend these ids too.
+    ///
+    /// # Errors
+    /// [`Error::Message`] for options that the format or the template has no place for.
+    pub fn adopt_conversation(
+        &self,
+        ids: &[TokenId],
+        conversation: Conversation,
+        options: &EncodeOptions,
+    ) -> Result<Encoding> {
+        let trail = match conversation.values {
+            Some(values) => templated::trail(*values, options)?,
+            None => self.known_trail(conversation, options)?,
+        };
+        let mut encoding = Encoding::of_ids(ids, self.grammar(), self.vocab());
+        if trail.end == End::Prompted {
+            encoding.find_asked(self.asked());
+        }
+        encoding.set_trail(trail);
+        Ok(encoding)
+    }
+
+    /// The trail of messages that a format has written.
+    fn known_trail(&self, conversation: Conversation, options: &EncodeOptions) -> Result<Trail> {
+        let Conversation { mut messages, tools, given, .. } = conversation;
+        let mut linker = Linker::default();
+        linker.link(&mut messages, self.format());
+        let end = self.end_of(&messages, options)?;
+        let mut trail = Trail::new(&messages, tools.is_some(), linker, end, self.format());
+        trail.add_more(given as i32 - messages.len() as i32);
+        Ok(trail)
     }
 
     /// Whether the options allow the extension of a prompt.

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::conversation::{Dropped, Values};
-use crate::encode::{EncodeOptions, End, Note, NoteKind, OnDependent, Trail};
+use crate::encode::{EncodeOptions, End, Note, NoteKind, OnDependent, TemplateGiven, Trail};
 use crate::error::{Error, Result};
 use crate::json;
 use crate::message::{Node, Owned, Role};
@@ -173,6 +173,11 @@ impl TemplateWriter {
     /// The template.
     pub(crate) fn template(&self) -> &Template {
         &self.template
+    }
+
+    /// The texts that ask for an answer at the end of a prompt.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &str> {
+        self.asked.iter().chain([&self.prompt]).map(String::as_str)
     }
 
     /// Special tokens, by the names that the template has for them.
@@ -367,11 +372,7 @@ impl TemplateWriter {
         let roles = roles(&values.messages)?;
         let ends_with_assistant = roles.last() == Some(&Some(Role::Assistant));
         let end = end_of(ends_with_assistant, options)?;
-        let trail = |roles: Vec<Option<Role>>| Trail {
-            roles: roles.into_iter().map(|role| role.unwrap_or(Role::User)).collect(),
-            end,
-            ..Trail::default()
-        };
+        let trail = |roles| trail_of(roles, end);
         let clock = clock_of(options);
         let shape = Shape::new(values, end, options);
         let found = shape.as_ref().map_or(Found::Nothing, |it| self.stencils.find(it, &clock));
@@ -512,6 +513,21 @@ fn clock_of(options: &EncodeOptions) -> Clock {
 }
 
 /// The end of the messages under these options.
+/// The trail of values that a template has written.
+pub(crate) fn trail(values: Values, options: &EncodeOptions) -> Result<Trail> {
+    let roles = roles(&values.messages)?;
+    let end = end_of(roles.last() == Some(&Some(Role::Assistant)), options)?;
+    let (template, date) = (options.template.clone(), options.date.clone());
+    let given = Some(Arc::new(TemplateGiven { values, options: template, date }));
+    Ok(Trail { given, ..trail_of(roles, end) })
+}
+
+/// The trail of roles, without what the template was given.
+fn trail_of(roles: Vec<Option<Role>>, end: End) -> Trail {
+    let roles = roles.into_iter().map(|role| role.unwrap_or(Role::User)).collect();
+    Trail { roles, end, ..Trail::default() }
+}
+
 fn end_of(ends_with_assistant: bool, options: &EncodeOptions) -> Result<End> {
     if options.continue_final && !ends_with_assistant {
         let problem = "do not end with an assistant's message, which `continue_final` continues";

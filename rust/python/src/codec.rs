@@ -331,6 +331,31 @@ impl Codec {
         self.extended(prompt, completion_ids, new_messages, reasoning, options)
     }
 
+    /// The encoding of `ids` that a model saw as the prompt of `messages`, for `extend`. The ids stay as they are: none
+    /// is read, and nothing is encoded. Their sources are unknown. `tools` and the options are those with which the ids
+    /// were made, as `encode` takes them.
+    ///
+    ///     prompt = codec.adopt(ids, messages, tools=tools)
+    ///     prompt = codec.extend(prompt, completion, new_messages)
+    ///
+    /// `extend` also takes ids alone, and reads the messages from them. Known messages are needed where a template
+    /// writes that no format reads, and take less time.
+    ///
+    /// Raises what `encode` raises for messages that it cannot read, and for options.
+    #[pyo3(signature = (
+        ids,
+        messages: "Sequence[Mapping[str, Any]]",
+        **options: "Unpack[EncodeOptions]"
+    ))]
+    fn adopt(
+        &self,
+        ids: Ids,
+        messages: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Encoding> {
+        self.adopted(ids, messages, options)
+    }
+
     /// What a model may generate after a prompt: text, reasoning and calls of `tools` as the format writes them, by
     /// the ids of its control tokens. What it admits is what `parse` reads as an answer that was asked for.
     ///

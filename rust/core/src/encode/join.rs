@@ -42,6 +42,13 @@ impl Encoding {
         encoding
     }
 
+    /// Finds the generation prompt at its end: the longest of the texts that it may be.
+    pub(crate) fn find_asked<'t>(&mut self, asked: impl Iterator<Item = &'t str>) {
+        let text = &self.text;
+        let starts = asked.filter_map(|asked| Some(text.strip_suffix(asked)?.len()));
+        self.prompt_at = starts.min().filter(|&at| at < text.len());
+    }
+
     /// The part of earlier turns that the next turn depends on.
     pub(crate) fn trail(&self) -> &Trail {
         &self.trail
@@ -82,6 +89,13 @@ impl Encoding {
     /// The text of the last turn that a model generates.
     pub(crate) fn last_generated(&self) -> &str {
         self.generated.last().and_then(|turn| self.text.get(turn.start..)).unwrap_or_default()
+    }
+
+    /// Whether its first ids were given, so that their sources are unknown.
+    pub(crate) fn is_given(&self) -> bool {
+        let by_text = |piece: &IdPiece| matches!(piece.kind, PieceKind::Given(_));
+        self.spans.first().is_some_and(|span| span.kind == SpanKind::Given)
+            || self.pieces.first().is_some_and(by_text)
     }
 
     /// Whether the last id is text.

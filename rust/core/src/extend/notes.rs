@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::answer::has_reasoning_in;
 use super::{ANSWER, Next, Rewritten};
-use crate::encode::{self, Encoding, Note, NoteKind, OnMarker};
+use crate::encode::{self, Encoding, Note, NoteKind, OnMarker, Reasoned};
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::render::Rendered;
@@ -104,6 +104,12 @@ impl Next<'_> {
                     message: source.message,
                 }),
             }
+        }
+        let is_told = !known.is_empty() || !notes.is_empty();
+        if !is_told && self.prompt.is_given() && self.prompt.trail().reasoned != Reasoned::No {
+            let text = format!("format `{name}` leaves out the reasoning of earlier turns");
+            let tokens = 0..self.prompt.ids().len();
+            notes.push(Note { kind: NoteKind::Reasoning, text, tokens, message: -1 });
         }
     }
 

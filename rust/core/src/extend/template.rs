@@ -406,9 +406,14 @@ impl Next<'_> {
     /// Refuses an id within the completion that opens a turn.
     fn check_openers(&self, rendered: &Rendered) -> Result<()> {
         let Some(last) = self.answer.ids.checked_sub(1) else { return Ok(()) };
+        let is_of =
+            |span: &Span, id: TokenId| matches!(span.kind, SpanKind::Control(of) if of.get() == id);
+        // A message without a header begins with what a model generates: a call, for example.
+        let is_generated =
+            |span: &Span| rendered.generated.iter().any(|turn| turn.contains(&span.text.start));
         let is_opener = |id: TokenId| {
-            openers(rendered)
-                .any(|span| matches!(span.kind, SpanKind::Control(of) if of.get() == id))
+            openers(rendered).any(|span| is_of(span, id))
+                && !rendered.spans.iter().any(|span| is_of(span, id) && is_generated(span))
         };
         let control = |id: &TokenId| self.codec.vocab().is_control(*id);
         let mut ids = self.completion[..last].iter().copied();

@@ -237,6 +237,22 @@ impl Codec {
         self.work(new_messages.py(), bytes, extend)?.map(Encoding::new).map_err(raise)
     }
 
+    /// The encoding of given ids of known messages.
+    pub(super) fn adopted(
+        &self,
+        ids: Ids,
+        messages: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Encoding> {
+        let options = self.options(options, &Method::ENCODE)?;
+        ids.plain()?;
+        let read = self.conversation(messages, &options)?;
+        let bytes = ids.all().len() * ID_BYTES;
+        let (codec, options) = (self.inner.clone(), options.encode);
+        let adopt = move || codec.adopt_conversation(ids.all(), read, &options);
+        self.work(messages.py(), bytes, adopt)?.map(Encoding::new).map_err(raise)
+    }
+
     /// The caller's own messages that have at most `tokens` ids.
     pub(super) fn fitted<'py>(
         &self,
