@@ -1563,6 +1563,13 @@ class Vocab:
         those of one. All cores, or `threads`, share the texts; the interpreter is released. Raises
         `TypeError` for an item that is no `str`, and `encode`'s errors with the item (`texts[3]`).
         """
+    def first_uncanonical(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> int | None:
+        """
+        The position of the first id that `encode` gives the text of its run otherwise; None where all are canonical. A
+        run is the ids between two control tokens. An id outside the vocabulary, or of no text, is such an id.
+
+            vocab.first_uncanonical(vocab.encode("Hello"))  # None
+        """
     @staticmethod
     def from_pretrained(name_or_dir: "str | PathLike[str]", *, revision: "str | None" = None, token: "str | bool | None" = None, local_files_only: "bool" = False, text_tokens: "Sequence[str] | None" = None, special_tokens: "Mapping[str, int] | None" = None, pattern: "str | None" = None) -> Vocab:
         """
@@ -1578,6 +1585,10 @@ class Vocab:
         Raises the errors of `load`; `VocabError` for a name that the hub does not have or does not
         give access to, and for a model without a vocabulary; `OSError` if the hub cannot be reached
         or no file is cached; `ImportError` without `huggingface_hub`.
+        """
+    def is_canonical(self, /, ids: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding) -> bool:
+        """
+        Whether all ids are those that `encode` gives the text between control tokens: `first_uncanonical` is None.
         """
     @property
     def kind(self, /) -> VocabKind:

@@ -430,6 +430,20 @@ impl Vocab {
         Ok(PyBytes::new(py, &with_ids(py, ids, move |ids| vocab.decode_bytes(ids))?))
     }
 
+    /// The position of the first id that `encode` gives the text of its run otherwise; None where all are canonical. A
+    /// run is the ids between two control tokens. An id outside the vocabulary, or of no text, is such an id.
+    ///
+    ///     vocab.first_uncanonical(vocab.encode("Hello"))  # None
+    fn first_uncanonical(&self, py: Python<'_>, ids: Ids) -> PyResult<Option<usize>> {
+        let vocab = self.inner.clone();
+        with_ids(py, ids, move |ids| Ok::<_, chatcodec::Error>(vocab.first_uncanonical(ids)))
+    }
+
+    /// Whether all ids are those that `encode` gives the text between control tokens: `first_uncanonical` is None.
+    fn is_canonical(&self, py: Python<'_>, ids: Ids) -> PyResult<bool> {
+        self.first_uncanonical(py, ids).map(|first| first.is_none())
+    }
+
     /// The bytes of one token: its text, or a control token's spelling.
     #[pyo3(signature = (id: "SupportsIndex"))]
     fn token_bytes<'py>(&self, py: Python<'py>, id: Ids) -> PyResult<Bound<'py, PyBytes>> {

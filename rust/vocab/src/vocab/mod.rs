@@ -7,6 +7,7 @@
 mod alphabet;
 mod base64;
 mod byte_level;
+mod canonical;
 mod chars;
 mod configs;
 mod decode;
