@@ -45,6 +45,7 @@ SECTIONS = {
     "Serving": [
         ("Gateway", "gateway.md"),
         ("Deployment", "deploy.md"),
+        ("Agents", "agents.md"),
         ("vLLM", "vllm.md"),
         ("SGLang", "sglang.md"),
         ("LMDeploy, Lagent", "lmdeploy.md"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, cast
 
 from chatcodec import Dropped
 from chatcodec.adapters._custom import as_functions, custom_names
@@ -19,7 +19,7 @@ from chatcodec.adapters._tools import allowed_tools, is_strict, read_choice, rea
 from chatcodec.errors import MessageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from chatcodec import Codec, Constraint, Encoding, Stream
     from chatcodec.adapters._drops import OnParts
@@ -32,6 +32,12 @@ ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
 
 ARGUMENTS = (".arguments", ".input")
 """The ends of the paths of a call's arguments."""
+
+Writer: TypeAlias = "Callable[..., Encoding]"
+"""Encodes messages by the options of `encode`."""
+
+_BEFORE = ("tools", "date", "effort")
+"""Options that are written at the beginning of a prompt, which an extension has already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,28 +79,56 @@ class Request:
         """
         given: EncodeOptions = {"tools": self.tools or None, **self.options, **options}
         try:
-            try:
-                return self._written(given)
-            except MessageError as error:
-                if not self.drops.kinds:
-                    raise
-                return self._without(given, error)
+            return self._with_policy(self.codec.encode, self.messages, given)
         except MessageError as error:
             raise self._told(error) from error
 
-    def _written(self, given: EncodeOptions) -> Encoding:
+    def extend(
+        self, prompt: Encoding, completion: Sequence[int], messages: Sequence[Any]
+    ) -> Encoding:
+        """Encode messages after a completion of a prompt, with the request's options.
+
+        Raises what `Codec.extend` raises, with its names for what is wrong.
+        """
+
+        def write(messages: Sequence[Any], **given: Any) -> Encoding:  # noqa: ANN401
+            return self.codec.extend(prompt, completion, messages, **given)
+
+        given = {key: value for key, value in self.options.items() if key not in _BEFORE}
+        return self._with_policy(write, messages, cast("EncodeOptions", given))
+
+    def _with_policy(
+        self, write: Writer, messages: Sequence[Any], given: EncodeOptions
+    ) -> Encoding:
+        """Encode messages, without the parts that may be left out if it has to be."""
+        try:
+            return self._written(write, messages, given)
+        except MessageError as error:
+            if not self.drops.kinds:
+                raise
+            return self._without(write, messages, given, error)
+
+    @staticmethod
+    def _written(write: Writer, messages: Sequence[Any], given: EncodeOptions) -> Encoding:
         """Encode the messages, calls that a limit has cut among them."""
         try:
-            return self.codec.encode(self.messages, **given)
+            return write(messages, **given)
         except MessageError as error:
             if given.get("on_arguments") != "string" or not error.path.endswith(ARGUMENTS):
                 raise
         # A format that writes the members of objects has no place for a text.
-        return self.codec.encode(with_objects(self.messages), **given)
+        return write(with_objects(messages), **given)
 
-    def _without(self, given: EncodeOptions, error: MessageError) -> Encoding:
+    def _without(
+        self,
+        write: Writer,
+        messages: Sequence[Any],
+        given: EncodeOptions,
+        error: MessageError,
+    ) -> Encoding:
         """Encode without the parts that may be left out. Raises the error where others cannot."""
-        prompt = self._written({**given, "on_unsupported": "drop", "unknown": "ignore"})
+        lenient: EncodeOptions = {**given, "on_unsupported": "drop", "unknown": "ignore"}
+        prompt = self._written(write, messages, lenient)
         refused = self.drops.refused(prompt.dropped)
         if refused is None:
             return prompt

@@ -27,6 +27,7 @@ from chatcodec.serve.settings import (
     wrong_wait,
 )
 from chatcodec.serve.signals import ignore_signals
+from chatcodec.serve.sizes import read_size
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace, _ArgumentGroup
@@ -123,6 +124,7 @@ def add_serve(parser: ArgumentParser) -> None:
         "engine's default backend; lark, for vLLM or SGLang with llguidance (default: %(default)s)",
     )
     add_policy(parser.add_argument_group("what clients may ask"))
+    add_memory(parser.add_argument_group("memory"))
     add_pages(parser.add_argument_group("web pages"))
     limits = parser.add_argument_group("limits")
     for name, kind, about in (
@@ -203,6 +205,23 @@ def certificates_of(args: Namespace) -> Certificates | None:
         authorities=args.ssl_ca_certs,
         clients=VerifyMode(needed),
         ciphers=args.ssl_ciphers,
+    )
+
+
+def add_memory(group: _ArgumentGroup) -> None:
+    """Add what the gateway remembers of conversations."""
+    group.add_argument(
+        "--memory",
+        default="0",
+        metavar="SIZE",
+        help="answers that are kept, as 64MiB: prompts go on with the ids that were sampled "
+        "(default: none)",
+    )
+    group.add_argument(
+        "--memory-file",
+        metavar="FILE",
+        help="SQLite file in which they are kept, for `--workers` and restarts (default: each "
+        "process has its own memory)",
     )
 
 
@@ -308,6 +327,8 @@ def serve(args: Namespace) -> bool:
         heartbeat=args.heartbeat,
         client_timeout=args.client_timeout,
         keys_file=args.api_key_file,
+        memory=memory_of(args),
+        memory_file=args.memory_file,
         cache_salt=args.cache_salt,
         host=args.host,
         allow_hosts=tuple(args.allow_hosts),
@@ -344,6 +365,17 @@ def set_up_demo(args: Namespace) -> None:
     if model_of(args) is None and args.vocab is None:
         args.vocab = EMBEDDED
         args.names = args.names or ("demo",)
+
+
+def memory_of(args: Namespace) -> int:
+    """Read the bytes that may be kept. Raises `UsageError`."""
+    try:
+        size = read_size(args.memory)
+    except ValueError as error:
+        raise UsageError(f"--memory: {error}") from None
+    if args.memory_file is not None and not size:
+        raise UsageError("--memory-file: needs the bytes that it may have, `--memory SIZE`")
+    return size
 
 
 def check(args: Namespace) -> None:

@@ -14,6 +14,7 @@ from chatcodec.adapters.sse import DONE, data, event
 from chatcodec.adapters.stops import StopStrings
 from chatcodec.events import Notice
 from chatcodec.serve.completions import TextStream, jobs_of
+from chatcodec.serve.keeping import Keeping
 from chatcodec.serve.token_ids import TokenIds
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from chatcodec.serve.asked import Asked
     from chatcodec.serve.backends.base import Backend, Job, Logprob, Step
     from chatcodec.serve.errors import ApiError
+    from chatcodec.serve.memory import Recalled, Store
     from chatcodec.serve.metrics import Metrics
     from chatcodec.serve.prompts import Prompt
     from chatcodec.serve.spans import Span
@@ -59,6 +61,10 @@ class Answer:
     """When the request came, by `time.perf_counter`."""
     over: Callable[[], None]
     """Called when all has been generated, before the last piece is given."""
+    store: Store | None = None
+    """Where the turn is kept."""
+    recalled: Recalled | None = None
+    """What is known of the history; None where nothing is kept."""
     generated: int = field(default=0, init=False)
     """Ids so far, of all choices."""
     cached: int | None = field(default=None, init=False)
@@ -72,6 +78,8 @@ class Answer:
     """Ids so far, of each choice."""
     _ids: TokenIds | None = field(default=None, init=False)
     """The ids of both sides, where the client asks for them."""
+    _kept: list[Keeping] = field(default_factory=list, init=False)
+    """What is kept of each choice, where turns are kept."""
     _sources: list[AsyncIterator[Step]] = field(default_factory=list, init=False)
     _ended: int = field(default=0, init=False)
 
@@ -126,6 +134,10 @@ class Answer:
             return await stack.enter_async_context(self.backend.generate(job))
 
         self._stream = await self._made_stream()
+        if self.store is not None and self.recalled is not None:
+            self._kept = [
+                Keeping(self, choice, self._stream.copy()) for choice in range(self.asked.choices)
+            ]
         if self.asked.choices == 1:
             self._sources.append(await begin(0))
             return
@@ -241,9 +253,10 @@ class Answer:
         self, choice: int, *, with_usage: bool
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         adapter = self._adapter(choice)
-        stream = self._stream if self.asked.choices == 1 else self._stream.copy()
+        alone = self.asked.choices == 1 and not self._kept
+        stream = self._stream if alone else self._stream.copy()
         named = {
-            "stop": StopStrings(self.request.stop, keep=self.asked.keeps_stop),
+            "stop": self.stops(),
             "limit": self.request.limit,
             "prompt_tokens": len(self.prompt) if with_usage else None,
         }
@@ -253,7 +266,6 @@ class Answer:
         """Give what the backend generates for a choice."""
         codec = self.request.codec
         stops = self.asked.stop_ids.difference(codec.stop_ids)
-        gaps = self.metrics.answers.gaps.labels(self.api.name)
         last = None
         try:
             async for step in self._sources[choice]:
@@ -261,29 +273,46 @@ class Answer:
                 if ends is not None:
                     step.cut(ends)
                     step.reason = "stop"
-                if step.cached is not None:
-                    self.cached = step.cached
                 if step.ids:
-                    now = time.perf_counter()
-                    if last is not None:
-                        gaps.observe(now - last)
-                    last = now
-                if step.ids and self.first_event is None:
-                    self.first_event = time.perf_counter() - self.began
-                    self.metrics.first_event.observe(self.first_event)
-                self.generated += len(step.ids)
-                self._counts[choice] += len(step.ids)
-                if self._ids is not None:
-                    self._ids.add(choice, step.ids)
-                self.metrics.completion_ids.inc(len(step.ids))
+                    last = self._timed(last)
+                self._take(choice, step)
                 entries = [_entry(codec.vocab, each) for each in step.logprobs]
                 yield Generated(step.ids, entries, step.reason, step.cached)
                 if ends is not None:
                     return
         finally:
+            # Before the client has the last piece: its next request may come at once.
+            if self._kept:
+                await self._kept[choice].keep()
             self._ended += 1
             if self._ended == self.asked.choices:
                 self.over()
+
+    def _timed(self, last: float | None) -> float:
+        """Measure the time of ids that came, after others of the choice."""
+        now = time.perf_counter()
+        if last is not None:
+            self.metrics.answers.gaps.labels(self.api.name).observe(now - last)
+        if self.first_event is None:
+            self.first_event = now - self.began
+            self.metrics.first_event.observe(self.first_event)
+        return now
+
+    def _take(self, choice: int, step: Step) -> None:
+        """Count and keep what the backend said."""
+        if step.cached is not None:
+            self.cached = step.cached
+        self.generated += len(step.ids)
+        self._counts[choice] += len(step.ids)
+        if self._ids is not None:
+            self._ids.add(choice, step.ids)
+        if self._kept:
+            self._kept[choice].add(step)
+        self.metrics.completion_ids.inc(len(step.ids))
+
+    def stops(self) -> StopStrings:
+        """The stop strings of one choice, which have read nothing."""
+        return StopStrings(self.request.stop, keep=self.asked.keeps_stop)
 
     def _hidden(self, event: Event) -> None:
         if isinstance(event, Notice):

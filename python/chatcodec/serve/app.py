@@ -31,6 +31,7 @@ from chatcodec.serve.guard import Guard
 from chatcodec.serve.health import Health
 from chatcodec.serve.keys import ANYONE, Key, Keys, given_key, watched
 from chatcodec.serve.log import LOG
+from chatcodec.serve.memory import store_of
 from chatcodec.serve.metrics import Metrics
 from chatcodec.serve.places import Places
 from chatcodec.serve.pool import ReadingPool
@@ -65,7 +66,7 @@ close theirs after five, and a request that meets the end of its connection woul
 
 
 class Gateway:
-    """What the requests of one process share; nothing of it depends on earlier requests."""
+    """What the requests of one process share; of earlier requests only what a memory has."""
 
     def __init__(self, settings: Settings, codec: Codec | None = None) -> None:
         """Load the codec, unless one is given, and read the keys."""
@@ -73,7 +74,8 @@ class Gateway:
         self.codec = settings.codec() if codec is None else codec
         self.keys = Keys.of(settings)
         self.reloads: list[Callable[[], None]] = [] if self.keys is None else [self.keys.reload]
-        self.reader = Reader(self.codec, settings)
+        self.store = store_of(settings)
+        self.reader = Reader(self.codec, settings, self.store)
         self.pool = ReadingPool(self.reader, settings.readers)
         share_secret()
         self.metrics = Metrics()
@@ -110,6 +112,8 @@ class Gateway:
                 yield
             finally:
                 self.pool.close()
+                if self.store is not None:
+                    self.store.close()
 
     @property
     def model_behind(self) -> str:
@@ -162,7 +166,8 @@ class Gateway:
 
     async def read(self, api: Api, raw: bytes, http: HttpRequest) -> Read:
         """Read a request and encode its prompt. Raises `ApiError`."""
-        return await self.off_loop(http, raw, self.pool.read(api, raw))
+        client: Key = http.state.key
+        return await self.off_loop(http, raw, self.pool.read(api, raw, client.name))
 
     async def off_loop(self, http: HttpRequest, raw: bytes, work: Awaitable[T]) -> T:
         """Await work on a body; where another process does it, the client may go meanwhile."""
@@ -211,6 +216,8 @@ class Gateway:
             span=span,
             began=began,
             over=http.state.place.leave,
+            store=self.store,
+            recalled=read.recalled,
         )
 
     def job(self, read: Read, http: HttpRequest, traced: Mapping[str, str]) -> Job:

@@ -18,6 +18,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from chatcodec.serve.key_counts import KeyCounts
 from chatcodec.serve.measures import Measures
+from chatcodec.serve.memory_counts import MemoryCounts
 from chatcodec.serve.processes import Workers, workers_of
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class Metrics:
             "chatcodec_backend_errors", "Failures of the backend", ("status",), registry=registry
         )
         self.answers = Measures(registry)
+        self.memory = MemoryCounts(registry)
         if SHARED not in os.environ:
             ProcessCollector(registry=registry)
 

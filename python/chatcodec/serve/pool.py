@@ -26,6 +26,7 @@ from chatcodec.serve.backends.written import Written
 from chatcodec.serve.bodies import parse_body
 from chatcodec.serve.errors import ApiError
 from chatcodec.serve.log import LOG
+from chatcodec.serve.memory.far import FarStore, Find
 from chatcodec.serve.reading import Read, Reader
 from chatcodec.serve.small import SMALL, made
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from chatcodec import Codec
     from chatcodec.serve.apis import Api
+    from chatcodec.serve.memory import Store
     from chatcodec.serve.settings import Settings
 
 __all__ = ["ReadingPool"]
@@ -76,11 +78,11 @@ class ReadingPool:
             return False
         return len(raw) > LARGE or any(word in raw for word in _GRAMMARS)
 
-    async def read(self, api: Api, raw: bytes) -> Read:
-        """Read a body and encode its prompt. Raises `ApiError`."""
+    async def read(self, api: Api, raw: bytes, client: str = "") -> Read:
+        """Read a body of a client and encode its prompt. Raises `ApiError`."""
         if not self.is_large(raw):
-            return self.reader.read(api, parse_body(raw))
-        read: Read = await self._elsewhere(api.name, raw)
+            return self.reader.read(api, parse_body(raw), client)
+        read: Read = await self._elsewhere(api.name, raw, client)
         return replace(read, request=replace(read.request, codec=self.reader.codec))
 
     async def made(self, path: str, raw: bytes) -> bytes:
@@ -90,14 +92,14 @@ class ReadingPool:
         answer: bytes = await self._elsewhere(path, raw)
         return answer
 
-    async def _elsewhere(self, name: str, raw: bytes) -> Any:  # noqa: ANN401
+    async def _elsewhere(self, name: str, raw: bytes, client: str = "") -> Any:  # noqa: ANN401
         """Let a process work on a body. Raises `ApiError`.
 
         Where the caller is cancelled, the process goes on to the end, and its result is left.
         """
         async with self._free:
             loop = asyncio.get_running_loop()
-            work = loop.run_in_executor(self._threads, self._ask, name, raw)
+            work = loop.run_in_executor(self._threads, self._ask, name, raw, client)
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
@@ -112,17 +114,17 @@ class ReadingPool:
             process.process.kill()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, name: str, raw: bytes) -> Read | bytes:
+    def _ask(self, name: str, raw: bytes, client: str) -> Read | bytes:
         """Give a body to a process that is idle, or to a new one. Called in a thread."""
         process = self.idle.pop() if self.idle else self._started()
         try:
-            result = process.ask(name, raw)
+            result = process.ask(name, raw, client)
         except (EOFError, OSError) as error:
             self.alive.discard(process)
             if process.end() or self._works:
                 problem = "the process that read the request ended; try again"
                 raise ApiError(503, problem) from error
-            return self._here(name, raw)
+            return self._here(name, raw, client)
         self._works = True
         self.idle.append(process)
         if isinstance(result, str):
@@ -131,15 +133,15 @@ class ReadingPool:
             raise result
         return result
 
-    def _here(self, name: str, raw: bytes) -> Read | bytes:
+    def _here(self, name: str, raw: bytes, client: str) -> Read | bytes:
         """Work on a body where no process starts: in a program without a `__main__` guard."""
         self.processes = 0
         advice = "call it under `if __name__ == '__main__'`, or set `readers` to 0"
         LOG.warning("readers", extra={"fields": {"problem": "no process starts", "advice": advice}})
-        return worked(name, raw, self.reader)
+        return worked(name, raw, self.reader, client)
 
     def _started(self) -> _Process:
-        process = _Process(self.reader.codec, self.reader.settings)
+        process = _Process(self.reader.codec, self.reader.settings, self.reader.store)
         self.alive.add(process)
         return process
 
@@ -147,7 +149,8 @@ class ReadingPool:
 class _Process:
     """One process, with one request at a time."""
 
-    def __init__(self, codec: Codec, settings: Settings) -> None:
+    def __init__(self, codec: Codec, settings: Settings, store: Store | None) -> None:
+        self.store = store
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(
@@ -156,12 +159,18 @@ class _Process:
         self.process.start()
         theirs.close()
 
-    def ask(self, name: str, raw: bytes) -> Read | bytes | ApiError | str:
-        """Give a body, wait, and take the result, an error, or a traceback."""
-        self.connection.send(name)
+    def ask(self, name: str, raw: bytes, client: str) -> Read | bytes | ApiError | str:
+        """Give a body, wait, and take the result, an error, or a traceback.
+
+        Answers what the process asks the store of this one meanwhile.
+        """
+        self.connection.send((name, client))
         self.connection.send_bytes(raw)
         result: Read | ApiError | str | None
-        result = pickle.loads(self.connection.recv_bytes())  # noqa: S301 (of an own process)
+        asked: Any
+        while isinstance(asked := pickle.loads(self.connection.recv_bytes()), Find):  # noqa: S301 (of an own process)
+            self.connection.send(asked.answer(self.store))
+        result = asked
         if result is None:
             return self.connection.recv_bytes()
         if not isinstance(result, Read):
@@ -187,25 +196,26 @@ def _serve(connection: Connection, codec: Codec, settings: Settings) -> None:
             signal.signal(number, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
-    reader = Reader(codec, settings)
+    reader = Reader(codec, settings, FarStore(connection) if settings.memory else None)
     with suppress(EOFError, OSError):
         while True:
-            name = connection.recv()
-            for part in _parts(name, connection.recv_bytes(), reader):
+            name, client = connection.recv()
+            for part in _parts(name, connection.recv_bytes(), reader, client):
                 connection.send_bytes(part)
 
 
-def worked(name: str, raw: bytes, reader: Reader) -> Read | bytes:
+def worked(name: str, raw: bytes, reader: Reader, client: str) -> Read | bytes:
     """Read a body for the API of a name, or give the answer for a path. Raises `ApiError`."""
     if name in SMALL:
         return made(name, raw, reader)
-    return reader.read(next(each for each in APIS if each.name == name), parse_body(raw))
+    api = next(each for each in APIS if each.name == name)
+    return reader.read(api, parse_body(raw), client)
 
 
-def _parts(name: str, raw: bytes, reader: Reader) -> list[bytes | array[int]]:
+def _parts(name: str, raw: bytes, reader: Reader, client: str) -> list[bytes | array[int]]:
     """Work on a body; give what the result is, and its large parts."""
     try:
-        result = worked(name, raw, reader)
+        result = worked(name, raw, reader, client)
     except ApiError as error:
         return [pickle.dumps(error)]
     except Exception:  # noqa: BLE001 (whatever it is, the gateway logs it)

@@ -1,10 +1,12 @@
 """A client's body as what the gateway works with: the request, its prompt, and what it asks for.
 
-Reading does no input or output and keeps nothing, so it may run in any thread.
+Reading keeps nothing, and asks nothing but the store of answered turns, if there is one. It may run
+in any thread.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from chatcodec.serve.errors import ApiError
 from chatcodec.serve.grammars import Wish, read_wish
 from chatcodec.serve.ids import Ids
 from chatcodec.serve.media import check_placeholders, read_media
+from chatcodec.serve.memory import fingerprint, recall
 from chatcodec.serve.policy import Policy
 from chatcodec.serve.prompts import Prompt
 from chatcodec.serve.shapes import check_shapes
@@ -24,10 +27,13 @@ from chatcodec.serve.sorting import Sorted, Sorter
 from chatcodec.serve.told import Told
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chatcodec import Codec, Constraint, Dropped, Encoding
     from chatcodec.adapters import Request
     from chatcodec.serve.apis import Api
     from chatcodec.serve.backends.base import Grammar
+    from chatcodec.serve.memory import Recalled, Store
     from chatcodec.serve.settings import Settings
 
 __all__ = ["Read", "Reader"]
@@ -42,19 +48,26 @@ class Read:
     prompt: Prompt
     grammar: Grammar | None
     told: Told
+    recalled: Recalled | None = None
+    """What is known of the history; None where nothing is kept."""
 
 
 class Reader:
     """Reads requests for a codec, by the operator's settings."""
 
-    def __init__(self, codec: Codec, settings: Settings) -> None:
-        """Read the operator's policy. Raises `ValueError` for a setting that means nothing."""
+    def __init__(self, codec: Codec, settings: Settings, store: Store | None = None) -> None:
+        """Read the operator's policy. Raises `ValueError` for a setting that means nothing.
+
+        `store` has the turns that were answered.
+        """
         self.codec, self.settings, self.policy = codec, settings, Policy.of(settings)
+        self.store = store
+        self._scope = "" if store is None else fingerprint(codec)
         self.ids = Ids(codec)
         self.sorter = Sorter(self.policy, BACKENDS[settings.engine].known())
 
-    def read(self, api: Api, body: dict[str, Any]) -> Read:
-        """Read a body and encode its prompt. Changes the body. Raises `ApiError`."""
+    def read(self, api: Api, body: dict[str, Any], client: str = "") -> Read:
+        """Read a body of a client and encode its prompt. Changes the body. Raises `ApiError`."""
         body["model"] = self.check_model(body.get("model"))
         repeated = {key: body[key] for key in REPEATED if body.get(key) is not None}
         sorted_ = self.sorter.sort(api.name, body)
@@ -69,14 +82,14 @@ class Reader:
             rest = dict(request.rest)
             wish = self.wish(rest, is_free=is_free)
             asked = read_asked(request, rest, sorted_, self.settings.max_choices, wish)
-            encoding = self.encode(request)
+            encoding, recalled = self.recall(request, client)
             grammar = self.grammar(request, asked, encoding)
         except MessageError as error:
             raise told_error(error) from error
         left_out = (*sorted_.dropped, *dropped, *request.dropped, *encoding.dropped)
-        told = Told.of(request.repaired, left_out)
+        told = Told.of(request.repaired, left_out, recalled)
         prompt = Prompt.of(encoding, with_text=self.settings.log_text)
-        return Read(request, asked, prompt, grammar, told)
+        return Read(request, asked, prompt, grammar, told, recalled)
 
     def completion(self, body: dict[str, Any], sorted_: Sorted) -> Read:
         """Read a request for a text that goes on. Raises `ApiError`."""
@@ -155,14 +168,30 @@ class Reader:
 
     def encode(self, request: Request) -> Encoding:
         """Encode a prompt. Raises `MessageError` and `ApiError`."""
-        try:
+        with template_errors():
             prompt = request.encode()
-        except TemplateError as error:
-            # The template was tried when it was loaded: these messages are what it cannot write.
-            problem = f"the model's chat template cannot write the messages: {error}"
-            raise ApiError(400, problem, "messages") from error
         check_placeholders(prompt, self.policy)
         return prompt
+
+    def recall(self, request: Request, client: str) -> tuple[Encoding, Recalled | None]:
+        """Encode a prompt, with the ids of what was answered. Raises as `encode` does."""
+        if self.store is None:
+            return self.encode(request), None
+        with template_errors():
+            prompt, recalled = recall(request, self.store, client, self._scope)
+        check_placeholders(prompt, self.policy)
+        return prompt, recalled
+
+
+@contextmanager
+def template_errors() -> Iterator[None]:
+    """Raise `ApiError` for messages that the model's template cannot write."""
+    try:
+        yield
+    except TemplateError as error:
+        # The template was tried when it was loaded: these messages are what it cannot write.
+        problem = f"the model's chat template cannot write the messages: {error}"
+        raise ApiError(400, problem, "messages") from error
 
 
 _ADVICE = {

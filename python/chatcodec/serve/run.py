@@ -14,6 +14,7 @@ from chatcodec.serve.app import app
 from chatcodec.serve.guard import is_loopback
 from chatcodec.serve.keys import Keys
 from chatcodec.serve.log import LOG, set_up
+from chatcodec.serve.memory import MemoryStore, store_of
 from chatcodec.serve.metrics import SHARED, summed
 from chatcodec.serve.salt import share_secret
 from chatcodec.serve.server import Server
@@ -70,6 +71,7 @@ def run(settings: Settings, listening: Listening) -> bool:
         server.serve_on(sockets)
         return server.started
     settings.codec()  # which fails here, and not in every process
+    check_memory(settings)
     with tempfile.TemporaryDirectory(prefix="chatcodec-") as folder:
         os.environ[SHARED] = folder
         sockets = listening.sockets()
@@ -77,6 +79,16 @@ def run(settings: Settings, listening: Listening) -> bool:
         about = {"workers": listening.workers}
         told_start(settings, listening, sockets[0].getsockname()[1], about)
         return Workers(settings, listening, folder).run(sockets)
+
+
+def check_memory(settings: Settings) -> None:
+    """Open what processes share of answers, and close it. Raises `OSError` and `ValueError`."""
+    store = store_of(settings)
+    if store is not None:
+        store.close()
+    if isinstance(store, MemoryStore):
+        advice = "give `--memory-file`: each process remembers its own answers alone"
+        LOG.warning("memory", extra={"fields": {"advice": advice}})
 
 
 def show_metrics(settings: Settings, listening: Listening, registry: CollectorRegistry) -> None:

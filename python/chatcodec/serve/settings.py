@@ -120,6 +120,11 @@ class Settings:
     """Further names in `Host` that are served; `*` for all."""
     allow_origins: tuple[str, ...] = ()
     """Origins of the web pages that are served; `*` for all."""
+    memory: int = 0
+    """Bytes of answered turns that are kept, so that prompts go on with the ids that were sampled;
+    0 for none."""
+    memory_file: str | None = None
+    """SQLite file in which they are kept, which processes share; None for this process's memory."""
     cache_salt: Literal["key", "off"] = "key"
     """Whether the clients of each name of keys have a prefix cache of their own."""
     metrics_port: int | None = None
@@ -135,6 +140,10 @@ class Settings:
             for name in names:
                 if why := wrong(getattr(self, name)):
                     raise ValueError(f"`{name}` is {getattr(self, name)}, {why}")
+        if self.memory < 0:
+            raise ValueError(f"`memory` is {self.memory}, expected bytes, 0 or more")
+        if self.memory_file is not None and not self.memory:
+            raise ValueError("`memory_file` needs `memory`, the bytes that it may have")
         for name in ("queue_timeout", "heartbeat"):
             if why := wrong_wait(getattr(self, name), least=0):
                 raise ValueError(f"`{name}` is {getattr(self, name)}, {why}")

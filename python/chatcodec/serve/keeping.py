@@ -1,0 +1,63 @@
+"""The turn of one choice, as it is generated, for the store.
+
+An answer is never lost for the store: where the store fails, the log and the metrics say so, and
+the client has its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from chatcodec.serve.log import LOG
+from chatcodec.serve.memory import turn_of
+
+if TYPE_CHECKING:
+    from chatcodec import Stream
+    from chatcodec.serve.answer import Answer
+    from chatcodec.serve.backends.base import Step
+    from chatcodec.serve.completions import TextStream
+
+__all__ = ["Keeping"]
+
+
+class Keeping:
+    """The ids of one choice so far."""
+
+    def __init__(self, answer: Answer, choice: int, stream: Stream | TextStream) -> None:
+        """Begin before the first id of a choice; the stream has read the prompt alone."""
+        self.answer, self.choice, self.stream = answer, choice, stream
+        self.ids: list[int] = []
+        self.logprobs: list[float] = []
+        self.reason = "stop"
+
+    def add(self, step: Step) -> None:
+        """Take what an engine generated."""
+        self.ids += step.ids
+        self.logprobs += [each.value for each in step.logprobs]
+        self.reason = step.reason or self.reason
+
+    async def keep(self) -> None:
+        """Keep the turn."""
+        answer = self.answer
+        store, recalled = answer.store, answer.recalled
+        if store is None or recalled is None or not self.ids:
+            return
+        try:
+            turn = turn_of(
+                recalled=recalled,
+                request=answer.request,
+                prompt=answer.prompt.ids,
+                stream=self.stream,
+                sampled=self.ids,
+                logprobs=self.logprobs,
+                reason=self.reason,
+                stops=answer.stops(),
+                id=answer.id,
+                choice=self.choice,
+            )
+            await asyncio.to_thread(store.add, turn)
+            answer.metrics.memory.size.set(store.size)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the client has its answer)
+            answer.metrics.memory.failures.labels("add").inc()
+            LOG.error("memory", extra={"fields": {"add": f"{type(error).__name__}: {error}"}})

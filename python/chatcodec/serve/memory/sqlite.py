@@ -1,0 +1,250 @@
+"""Turns in a SQLite file, which processes of one machine share and which outlives them.
+
+Readers never wait for writers. A writer waits a second at most for another. Where SQLite fails, the
+caller gets an `OSError`, and the next call opens the file again: one that was deleted is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from contextlib import contextmanager
+from pathlib import Path as File
+from typing import TYPE_CHECKING, Any
+
+from chatcodec.serve.memory.store import MOST
+from chatcodec.serve.memory.turns import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from chatcodec.serve.memory.turns import Path
+
+__all__ = ["SqliteStore"]
+
+_WAIT = 1.0
+"""Seconds that a write waits for others."""
+_VERSION = 1
+"""The version of the tables."""
+_APPLICATION = 0x63686174
+"""What SQLite's header says of whose file it is."""
+_ASKED = 500
+"""Keys of one question to SQLite, which has a bound."""
+
+_FIELDS = (
+    "key, id, before, root, number, appended, sampled, logprobs, reasoning, calls, others, opened, "
+    "notes, made"
+)
+
+_TABLES = f"""
+CREATE TABLE conversations (root BLOB PRIMARY KEY, size INTEGER NOT NULL, used INTEGER NOT NULL);
+CREATE INDEX by_use ON conversations (used);
+CREATE TABLE turns (
+    key BLOB NOT NULL, id BLOB NOT NULL UNIQUE, before BLOB NOT NULL, root BLOB NOT NULL,
+    number INTEGER NOT NULL, appended BLOB NOT NULL, sampled BLOB NOT NULL, logprobs BLOB NOT NULL,
+    reasoning TEXT NOT NULL, calls TEXT NOT NULL, others BLOB NOT NULL, opened INTEGER,
+    notes TEXT NOT NULL, made REAL NOT NULL, latest INTEGER NOT NULL
+);
+CREATE INDEX by_key ON turns (key, latest);
+CREATE INDEX by_root ON turns (root);
+CREATE TABLE total (size INTEGER NOT NULL, uses INTEGER NOT NULL);
+INSERT INTO total VALUES (0, 0);
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_VERSION};
+"""  # noqa: S608 (constants alone)
+
+_PATH = f"""
+WITH RECURSIVE path (at, id) AS (
+    SELECT 0, ? UNION ALL
+    SELECT path.at + 1, turns.before FROM path JOIN turns ON turns.id = path.id
+)
+SELECT {_FIELDS} FROM path JOIN turns USING (id) ORDER BY at DESC
+"""  # noqa: S608 (constants alone)
+
+
+class SqliteStore:
+    """Turns in a file."""
+
+    def __init__(self, path: str, most: int) -> None:
+        """Open or make a file of at most so many bytes, about.
+
+        Raises `OSError` where it cannot be opened, and `ValueError` for a file of another kind.
+        """
+        self.most = most
+        # Two, so that who reads does not wait with who writes.
+        self._reading, self._writing = _File(File(path)), _File(File(path))
+        with self._writing.connection():
+            pass
+
+    @property
+    def size(self) -> int:
+        """Bytes of all turns, about."""
+        with self._reading.connection() as connection:
+            size: int = connection.execute("SELECT size FROM total").fetchone()[0]
+            return size
+
+    def find(self, keys: Sequence[bytes]) -> tuple[int, list[Path]]:
+        """Find the first of some keys that is known."""
+        with self._reading.connection() as connection:
+            for start in range(0, len(keys), _ASKED):
+                asked = keys[start : start + _ASKED]
+                marks = ", ".join("?" * len(asked))
+                known = f"SELECT DISTINCT key FROM turns WHERE key IN ({marks})"  # noqa: S608
+                found = {key for (key,) in connection.execute(known, asked)}
+                for at, key in enumerate(asked):
+                    if key in found:
+                        return start + at, self._paths(connection, key)
+        return len(keys), []
+
+    @staticmethod
+    def _paths(connection: sqlite3.Connection, key: bytes) -> list[Path]:
+        latest = "SELECT id FROM turns WHERE key = ? ORDER BY latest DESC LIMIT ?"
+        ids = connection.execute(latest, (key, MOST)).fetchall()
+        paths = [tuple(map(_turn, connection.execute(_PATH, id_))) for id_ in ids]
+        # A conversation that is forgotten meanwhile has no path.
+        return [path for path in paths if path and not path[0].before]
+
+    def add(self, turn: Turn) -> None:
+        """Keep a turn, and forget the conversations that were not used for the longest time."""
+        with self._writing.connection() as connection, _transaction(connection):
+            connection.execute("UPDATE total SET uses = uses + 1")
+            (use,) = connection.execute("SELECT uses FROM total").fetchone()
+            is_known = "SELECT 1 FROM turns WHERE id = ?"
+            if turn.before and not connection.execute(is_known, (turn.before,)).fetchone():
+                return
+            again = "UPDATE turns SET latest = ? WHERE id = ?"
+            if not connection.execute(again, (use, turn.id)).rowcount:
+                marks = ", ".join("?" * 15)
+                insert = f"INSERT INTO turns ({_FIELDS}, latest) VALUES ({marks})"  # noqa: S608
+                connection.execute(insert, (*_row(turn), use))
+                self._grow(connection, turn.root, turn.size)
+            connection.execute("UPDATE conversations SET used = ? WHERE root = ?", (use, turn.root))
+            self._shrink(connection)
+
+    @staticmethod
+    def _grow(connection: sqlite3.Connection, root: bytes, size: int) -> None:
+        connection.execute(
+            "INSERT INTO conversations VALUES (?, ?, 0) "
+            "ON CONFLICT (root) DO UPDATE SET size = size + excluded.size",
+            (root, size),
+        )
+        connection.execute("UPDATE total SET size = size + ?", (size,))
+
+    def _shrink(self, connection: sqlite3.Connection) -> None:
+        while connection.execute("SELECT size FROM total").fetchone()[0] > self.most:
+            oldest = "SELECT root, size FROM conversations ORDER BY used LIMIT 1"
+            root, size = connection.execute(oldest).fetchone()
+            connection.execute("DELETE FROM turns WHERE root = ?", (root,))
+            connection.execute("DELETE FROM conversations WHERE root = ?", (root,))
+            connection.execute("UPDATE total SET size = size - ?", (size,))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._reading.close()
+        self._writing.close()
+
+
+class _File:
+    """A connection to a file, for one thread after another; opened again after a failure."""
+
+    def __init__(self, path: File) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._open: sqlite3.Connection | None = None
+        self._inode: tuple[int, int] | None = None
+
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection. Raises `OSError` for every error of SQLite."""
+        with self._lock:
+            try:
+                if self._open is None or self._inode != _inode(self._path):
+                    self._close()
+                    self._open = _opened(self._path)
+                    self._inode = _inode(self._path)
+                yield self._open
+            except sqlite3.Error as error:
+                self._close()
+                raise OSError(f"{self._path}: {error}") from error
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        connection, self._open = self._open, None
+        if connection is not None:
+            connection.close()
+
+
+def _opened(path: File) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, _WAIT, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        # A crash of the machine may lose the last turns, which are then encoded again.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if not _has_tables(connection):
+            _make_tables(connection)
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        _check(path, is_own=application == _APPLICATION and version == _VERSION)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _has_tables(connection: sqlite3.Connection) -> bool:
+    (count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return bool(count)
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    with _transaction(connection):
+        # Another process may have been first.
+        if not _has_tables(connection):
+            for statement in filter(str.strip, _TABLES.split(";")):
+                connection.execute(statement)
+
+
+def _check(path: File, *, is_own: bool) -> None:
+    if not is_own:
+        raise ValueError(
+            f"{path}: is a database of something else, or of another version; "
+            "expected a file that `--memory-file` made, or none"
+        )
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Write all or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _inode(path: File) -> tuple[int, int] | None:
+    """Name the file that a path leads to; None where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _row(turn: Turn) -> tuple[Any, ...]:
+    row = {name: getattr(turn, name) for name in _FIELDS.split(", ")}
+    return tuple(
+        (row | {"calls": json.dumps(turn.calls), "notes": json.dumps(turn.notes)}).values()
+    )
+
+
+def _turn(row: tuple[Any, ...]) -> Turn:
+    fields = dict(zip(_FIELDS.split(", "), row, strict=True))
+    pairs = {name: tuple(map(tuple, json.loads(fields[name]))) for name in ("calls", "notes")}
+    return Turn(**(fields | pairs))

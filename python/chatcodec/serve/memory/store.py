@@ -1,0 +1,122 @@
+"""Where answered turns are kept. A store has a bound, and forgets whole conversations.
+
+The conversation that got no answer for the longest time is forgotten first, with all its branches:
+a turn without the turns before it would be of no use.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chatcodec.serve.memory.turns import Path, Turn
+
+__all__ = ["MOST", "MemoryStore", "Store"]
+
+MOST = 16
+"""Answers that are kept for one key, the latest: samples whose texts are the same."""
+
+
+class Store(Protocol):
+    """A store of turns. Any thread may call it. Every method may raise `OSError`."""
+
+    def find(self, keys: Sequence[bytes]) -> tuple[int, list[Path]]:
+        """Find the first of some keys that is known.
+
+        Gives its place among the keys, and the paths to its turns, the latest first; the number of
+        keys and no path where none is known.
+        """
+        ...
+
+    def add(self, turn: Turn) -> None:
+        """Keep a turn, unless the turn before it is gone. Its conversation counts as used."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of all turns, about."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what the store holds open."""
+        ...
+
+
+class MemoryStore:
+    """Turns in the memory of this process."""
+
+    def __init__(self, most: int) -> None:
+        """Keep at most so many bytes, about."""
+        self.most = most
+        self._lock = threading.Lock()
+        self._trees: OrderedDict[bytes, _Tree] = OrderedDict()
+        self._by_key: dict[bytes, list[Turn]] = {}
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all turns, about."""
+        return self._size
+
+    def find(self, keys: Sequence[bytes]) -> tuple[int, list[Path]]:
+        """Find the first of some keys that is known."""
+        with self._lock:
+            for at, key in enumerate(keys):
+                if turns := self._by_key.get(key):
+                    return at, [self._path(turn) for turn in reversed(turns)]
+        return len(keys), []
+
+    def _path(self, turn: Turn) -> Path:
+        tree = self._trees[turn.root]
+        path = [turn]
+        while path[-1].before:
+            path.append(tree.turns[path[-1].before])
+        return tuple(reversed(path))
+
+    def add(self, turn: Turn) -> None:
+        """Keep a turn, and forget the conversations that were not used for the longest time."""
+        with self._lock:
+            tree = self._trees.get(turn.root)
+            if turn.before:
+                if tree is None or turn.before not in tree.turns:
+                    return
+            elif tree is None:
+                tree = self._trees[turn.root] = _Tree()
+            if tree is None:
+                return
+            self._trees.move_to_end(turn.root)
+            others = [each for each in self._by_key.get(turn.key, ()) if each.id != turn.id]
+            self._by_key[turn.key] = [*others, turn][-MOST:]
+            if turn.id in tree.turns:
+                return
+            tree.turns[turn.id] = turn
+            tree.size += turn.size
+            self._size += turn.size
+            while self._size > self.most and self._trees:
+                self._forget(*self._trees.popitem(last=False))
+
+    def _forget(self, root: bytes, tree: _Tree) -> None:
+        self._size -= tree.size
+        for turn in tree.turns.values():
+            left = [each for each in self._by_key.get(turn.key, ()) if each.root != root]
+            if left:
+                self._by_key[turn.key] = left
+            else:
+                self._by_key.pop(turn.key, None)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Tree:
+    """A conversation with its branches."""
+
+    __slots__ = ("size", "turns")
+
+    def __init__(self) -> None:
+        self.turns: dict[bytes, Turn] = {}
+        self.size = 0
