@@ -1,4 +1,4 @@
-"""Writes the tables of formats into docs/models.md, from the format files.
+"""Writes the tables of formats into docs/models.md and docs/agents.md, from the format files.
 
 `python scripts/tables.py` writes them, `--check` fails where they are not up to date.
 """
@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chatcodec import Codec, Format, MessageError, Vocab, formats
+from chatcodec.prefix import audit_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from chatcodec.prefix import Place
 
 ROOT = Path(__file__).parent.parent
 
@@ -71,8 +74,8 @@ def parts(name: str) -> str:
     return ", ".join(["text", *(part for part in PARTS if part in found)])
 
 
-def constrained(name: str) -> str:
-    """What a format constrains, and the backends that can say it."""
+def codec_of(name: str) -> Codec:
+    """A codec of a format on the embedded vocabulary, with the control tokens that it lacks."""
     file, own = file_of(name)
     control = {**file.get("control", {}), **own.get("control", {})}
     named = [[value] if isinstance(value, str) else value or [] for value in control.values()]
@@ -83,7 +86,12 @@ def constrained(name: str) -> str:
         lacking = []  # The codec appends them.
     tokens = {spelling: embedded.size + nth for nth, spelling in enumerate(lacking)}
     vocab = Vocab.load(EMBEDDED, special_tokens=tokens)
-    codec = Codec(name, vocab, check_template=False)
+    return Codec(name, vocab, check_template=False)
+
+
+def constrained(name: str) -> str:
+    """What a format constrains, and the backends that can say it."""
+    codec = codec_of(name)
     tools = [{"type": "function", "function": {"name": "f"}}]
     schema = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
     asked: dict[str, dict[str, Any]] = {
@@ -145,6 +153,26 @@ def losses_table() -> str:
     return table(("format", "what a round trip loses"), rows)
 
 
+PLACES: dict[Place, str] = {
+    "prompt to answer": "prompt → answer",
+    "call to result": "call → result",
+    "answered turn to next user": "answered turn → next user",
+    "next user to answer": "next user → answer",
+}
+
+
+def prefix_table() -> str:
+    """The formats whose longer conversations do not begin with the ids of the shorter ones."""
+    rows = []
+    for name in formats():
+        found = audit_prefix(codec_of(name))
+        if found.lost:
+            at = (str(found.lost_at(place) or "") for place in PLACES)
+            parts = ["reasoning"] * found.has_reasoning + ["a call"] * found.has_calls
+            rows.append((f"`{name}`", " and ".join(parts) or "text", *at, str(found.seen)))
+    return table(("format", "sample", *PLACES.values(), "of"), rows)
+
+
 def updated(text: str, name: str, content: str) -> str:
     """The text with a table between its marks."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
@@ -159,6 +187,7 @@ def main() -> int:
     for path, name, content in [
         (ROOT / "docs" / "models.md", "formats", formats_table()),
         (ROOT / "docs" / "models.md", "losses", losses_table()),
+        (ROOT / "docs" / "agents.md", "prefix", prefix_table()),
     ]:
         text = path.read_text(encoding="utf-8")
         new = updated(text, name, content)

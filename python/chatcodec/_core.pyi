@@ -300,7 +300,8 @@ class Codec:
     def describe(self, /) -> str:
         """
         Three lines for people: who writes conversations, who reads completions, the vocabulary. A line is added for each
-        thing in the model's folder that is not supported, such as a response template.
+        thing in the model's folder that is not supported, such as a response template; and one where a longer
+        conversation does not begin with the ids of the shorter one (`chatcodec.prefix`).
         """
     def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'error', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> Encoding:
         """

@@ -11,6 +11,7 @@ import pytest
 from chatcodec import Codec, Format, FormatError, Vocab
 from chatcodec.cli.commands import COMMANDS
 from chatcodec.cli.loading import MODEL
+from chatcodec.prefix import audit_prefix
 from chatcodec.serve.settings import Settings
 from test_cli import Ran, call, lines
 
@@ -78,6 +79,16 @@ def test_commands_of_lines(folder: str, codec: Codec, command: str) -> None:
             assert first.values[-1]["event"] == "TurnEnd"
         case _:
             assert "⟦<|im_start|>⟧" in first.out
+
+
+def test_audit_of_prefixes(folder: str, codec: Codec) -> None:
+    found = audit_prefix(codec)
+    status = int(found.lost > 0)
+    assert call("audit", "--prefix", folder) == Ran(status, found.table(), "")
+    assert call("audit", "--prefix", "--json", folder) == Ran(status, found.to_json() + "\n", "")
+    refused = call("audit", "--prefix", "--html", folder)
+    assert refused.status == 2
+    assert "has no `--html`" in refused.err
 
 
 def test_audit(folder: str, codec: Codec) -> None:

@@ -298,6 +298,12 @@ def add_audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--junit", metavar="FILE", help="write the findings as JUnit's XML, too")
     parser.add_argument("--sarif", metavar="FILE", help="write the forgeries as SARIF, too")
     parser.add_argument(
+        "--prefix",
+        action="store_true",
+        help="whether a longer conversation begins with the ids of the shorter one, and how many "
+        "ids of a sample are lost where it does not",
+    )
+    parser.add_argument(
         "--no-transformers",
         action="store_true",
         help="leave out the column of transformers' own `sanitize_control_tokens`, which a model's "

@@ -15,6 +15,7 @@ from chatcodec.cli.loading import (
     usage_errors,
 )
 from chatcodec.cli.terminal import one_line, safe_json
+from chatcodec.prefix import audit_prefix
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -36,6 +37,8 @@ def audit(args: Namespace) -> bool:
                 raise UsageError(f"--{option.replace('_', '-')}: needs `--server` too")
     elif args.html:
         raise UsageError("`--html` has no page of a server; leave it out, or use `--json`")
+    if args.prefix:
+        return _of_prefixes(args)
     codec = load_codec(args)
     return _of_codec(args, codec) if args.server is None else _of_server(args, codec)
 
@@ -49,6 +52,16 @@ def _of_codec(args: Namespace, codec: Codec) -> bool:
         sys.stdout.write(report.to_json() + "\n" if args.json else report.table())
     _write(args, report.model, report.cases())
     return report.forged == 0
+
+
+def _of_prefixes(args: Namespace) -> bool:
+    for option in ("server", "html", "junit", "sarif"):
+        if getattr(args, option):
+            raise UsageError(f"`--prefix` is of a codec, and has no `--{option}`")
+    with usage_errors():
+        found = audit_prefix(load_codec(args))
+    sys.stdout.write(found.to_json() + "\n" if args.json else found.table())
+    return found.lost == 0
 
 
 def _of_server(args: Namespace, codec: Codec) -> bool:

@@ -480,13 +480,16 @@ COMMANDS = (
         "The exit status is 1 if the codec lets anything be forged.\n"
         "With `--server` a running server is tried instead, by the ids of its prompts or by their\n"
         "number: the exit status is 1 if a text became control, or if the prompts are not the\n"
-        "codec's. Try servers of others only if their owner agrees.",
+        "codec's. Try servers of others only if their owner agrees.\n"
+        "With `--prefix` nothing is forged: a sample conversation goes on, and the ids that an\n"
+        "engine had for it are compared. The exit status is 1 if some are lost.",
         (
             "chatcodec audit --model ./model",
             "chatcodec audit --model ./model --html > audit.html",
             "chatcodec audit --vocab tokenizer.model --json",
             "chatcodec audit --model Qwen/Qwen3-8B --server http://127.0.0.1:8000",
             "chatcodec audit --vocab embedded --sarif audit.sarif --junit audit.xml",
+            "chatcodec audit --prefix Qwen/Qwen3-8B",
         ),
         (arguments.add_audit, arguments.add_codec),
         audit,

@@ -161,9 +161,15 @@ impl Codec {
     }
 
     /// Three lines for people: who writes conversations, who reads completions, the vocabulary. A line is added for each
-    /// thing in the model's folder that is not supported, such as a response template.
-    fn describe(&self) -> String {
-        self.described()
+    /// thing in the model's folder that is not supported, such as a response template; and one where a longer
+    /// conversation does not begin with the ids of the shorter one (`chatcodec.prefix`).
+    fn describe(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let described = slf.get().described();
+        let prefix = slf.py().import("chatcodec.prefix")?.call_method1("described", (slf,))?;
+        Ok(match prefix.extract::<Option<String>>()? {
+            Some(line) => format!("{described}\n{line}"),
+            None => described,
+        })
     }
 
     /// What of an assistant's message the model's chat template writes and nobody reads, which stays text: `"calls"`,
