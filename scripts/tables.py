@@ -169,8 +169,8 @@ def prefix_table() -> str:
         if found.lost:
             at = (str(found.lost_at(place) or "") for place in PLACES)
             parts = ["reasoning"] * found.has_reasoning + ["a call"] * found.has_calls
-            rows.append((f"`{name}`", " and ".join(parts) or "text", *at, str(found.seen)))
-    return table(("format", "sample", *PLACES.values(), "of"), rows)
+            rows.append((f"`{name}`", ", ".join(parts) or "text", *at, str(found.seen)))
+    return table(("format", "samples with", *PLACES.values(), "of"), rows)
 
 
 def updated(text: str, name: str, content: str) -> str:

@@ -2,8 +2,8 @@
 
 An engine keeps what it computed for a prompt and its answer. The next prompt uses that as far as it
 begins with the same ids. Many formats and chat templates write something else once the conversation
-goes on: an answered turn loses its reasoning, for example. A sample conversation is encoded turn
-by turn, and compared at each boundary.
+goes on: an answered turn loses its reasoning, for example. Two sample conversations, one with a
+call, are encoded turn by turn, and compared at each boundary.
 
 >>> from chatcodec import Codec
 >>> audit_prefix(Codec("internlm2", vocab="embedded")).lost
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from chatcodec.errors import MessageError, TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from chatcodec import Codec, Encoding
     from chatcodec.options import FormatOptions
@@ -34,9 +34,11 @@ Place: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """One place at which the sample conversation goes on."""
+    """One place at which a sample conversation goes on."""
 
     place: Place
+    has_calls: bool
+    """Whether it is of the sample that declares tools and has a call."""
     seen: int
     """Number of ids before the boundary: a prompt, and its answer where one was given."""
     lost: int
@@ -50,15 +52,18 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True)
 class PrefixAudit:
-    """The boundaries of the sample conversation."""
+    """The boundaries of the sample conversations."""
 
     model: str
     """What was audited: the format's name, or `template`."""
     has_reasoning: bool
-    """Whether the answers of the sample have reasoning."""
-    has_calls: bool
-    """Whether the sample has a call and its result."""
+    """Whether the answers of the samples have reasoning."""
     boundaries: tuple[Boundary, ...]
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether one of the samples has a call and its result."""
+        return any(each.has_calls for each in self.boundaries)
 
     @property
     def seen(self) -> int:
@@ -81,20 +86,20 @@ class PrefixAudit:
 
     def table(self) -> str:
         """A table for a terminal: each boundary, and what is lost there."""
-        rows = [("boundary", "ids before", "lost", "was", "becomes")]
+        rows = [("sample", "boundary", "ids before", "lost", "was", "becomes")]
         for each in self.boundaries:
             shown = (_quoted(each.was), _quoted(each.becomes)) if each.lost else ("", "")
-            rows.append((each.place, str(each.seen), str(each.lost or "-"), *shown))
+            sample = "with a call" if each.has_calls else "plain"
+            rows.append((sample, each.place, str(each.seen), str(each.lost or "-"), *shown))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
-        sample = "with reasoning" if self.has_reasoning else "without reasoning"
-        sample += " and a call" if self.has_calls else ""
+        samples = "with reasoning" if self.has_reasoning else "without reasoning"
         lines.append(
-            f"{self.model}: of {self.seen} ids of a sample conversation {sample}, {self.lost} are "
-            "lost where it goes on"
+            f"{self.model}: of {self.seen} ids of conversations {samples}, {self.lost} are lost "
+            "where they go on"
         )
         return "\n".join(lines) + "\n"
 
@@ -113,10 +118,11 @@ def described(codec: Codec) -> str | None:
     most = max(lost, key=lambda place: lost[place])
     return (
         f"a longer conversation does not begin with the ids of the shorter one: {found.lost} of "
-        f"{found.seen} ids of a sample are lost, most from {most}"
+        f"{found.seen} ids of samples are lost, most from {most}"
     )
 
 
+_NEXT: Place = "answered turn to next user"
 _SHOWN = 48
 """Characters of a text that are shown."""
 
@@ -157,35 +163,34 @@ _SAMPLE: list[dict[str, Any]] = [
 
 
 def audit_prefix(codec: Codec) -> PrefixAudit:
-    """Encode a sample conversation turn by turn, and compare what goes on with what was there.
+    """Encode sample conversations turn by turn, and compare what goes on with what was there.
 
-    The sample has reasoning, a call and its result, as far as the codec writes them. Raises
-    `MessageError` or `TemplateError` for a codec that writes no question and answer.
+    The samples have reasoning, if the codec writes it; one has a call and its result, if the codec
+    writes calls. Raises `MessageError` or `TemplateError` for a codec that writes no question and
+    answer.
     """
-    error: MessageError | TemplateError | None = None
-    for has_reasoning, has_calls in ((True, True), (True, False), (False, True), (False, False)):
-        try:
-            options = _asked(codec) if has_reasoning else {}
-            found = tuple(_boundaries(codec, *_sample(has_reasoning, has_calls), options))
-        except (MessageError, TemplateError) as failed:
-            error = failed
-        else:
-            name = "template" if codec.template is not None else codec.format.name
-            return PrefixAudit(name, has_reasoning, has_calls, found)
-    raise error or MessageError("no sample was tried", "messages")
+    name = "template" if codec.template is not None else codec.format.name
+    try:
+        plain = _boundaries(codec, has_reasoning=True, has_calls=False)
+    except (MessageError, TemplateError):
+        has_reasoning = False
+        plain = _boundaries(codec, has_reasoning=False, has_calls=False)
+    else:
+        has_reasoning = True
+    try:
+        called = _boundaries(codec, has_reasoning=has_reasoning, has_calls=True)
+    except (MessageError, TemplateError):
+        called = ()
+    return PrefixAudit(name, has_reasoning, (*plain, *called))
 
 
-def _sample(
-    has_reasoning: bool,  # noqa: FBT001
-    has_calls: bool,  # noqa: FBT001
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]] | None]:
+def _sample(*, has_reasoning: bool, has_calls: bool) -> list[dict[str, Any]]:
     messages = _SAMPLE if has_calls else [_SAMPLE[0], *_SAMPLE[3:]]
     left_out = set() if has_reasoning else {"reasoning_content"}
-    plain = [
+    return [
         {key: value for key, value in message.items() if key not in left_out}
         for message in messages
     ]
-    return plain, _TOOLS if has_calls else None
 
 
 def _asked(codec: Codec) -> FormatOptions:
@@ -197,30 +202,32 @@ def _asked(codec: Codec) -> FormatOptions:
     return {"thinking": True}
 
 
-def _boundaries(
-    codec: Codec,
-    messages: list[dict[str, Any]],
-    tools: list[dict[str, Any]] | None,
-    options: FormatOptions,
-) -> Iterator[Boundary]:
+def _boundaries(codec: Codec, *, has_reasoning: bool, has_calls: bool) -> tuple[Boundary, ...]:
+    messages = _sample(has_reasoning=has_reasoning, has_calls=has_calls)
+    options: FormatOptions = _asked(codec) if has_reasoning else {}
+    tools = _TOOLS if has_calls else None
     answers = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
     seen: list[int] = []
+    found: list[Boundary] = []
+
+    def compare(place: Place, before: list[int], after: list[int]) -> None:
+        found.append(_boundary(codec, place, before, after, has_calls=has_calls))
+
     for at in [*answers, len(messages)]:
-        prompt = codec.encode(messages[:at], tools=tools, add_generation_prompt=True, **options)
-        before = prompt.ids.tolist()
+        goes_on = messages[at - 1]["role"]
+        asked = codec.encode(messages[:at], tools=tools, add_generation_prompt=True, **options)
+        prompt = asked.ids.tolist()
         if seen:
-            goes_on = messages[at - 1]["role"]
-            place: Place = "call to result" if goes_on == "tool" else "answered turn to next user"
-            yield _boundary(codec, place, seen, before)
-        if at == len(messages):
-            return
-        answered = codec.encode(
-            messages[: at + 1], tools=tools, add_generation_prompt=False, **options
-        )
-        is_first = messages[at - 1]["role"] == "tool" or not seen
-        place = "prompt to answer" if is_first else "next user to answer"
-        yield _boundary(codec, place, before, answered.ids.tolist())
-        seen = [*before, *_generated(answered)]
+            compare("call to result" if goes_on == "tool" else _NEXT, seen, prompt)
+        if at < len(messages):
+            answered = codec.encode(
+                messages[: at + 1], tools=tools, add_generation_prompt=False, **options
+            )
+            is_first = goes_on == "tool" or not seen
+            place: Place = "prompt to answer" if is_first else "next user to answer"
+            compare(place, prompt, answered.ids.tolist())
+            seen = [*prompt, *_generated(answered)]
+    return tuple(found)
 
 
 def _generated(encoding: Encoding) -> list[int]:
@@ -228,13 +235,15 @@ def _generated(encoding: Encoding) -> list[int]:
     return [id_ for id_ in encoding.labels(last_only=True) if id_ != -100]  # noqa: PLR2004
 
 
-def _boundary(codec: Codec, place: Place, seen: list[int], after: list[int]) -> Boundary:
+def _boundary(
+    codec: Codec, place: Place, seen: list[int], after: list[int], *, has_calls: bool
+) -> Boundary:
     pairs = zip(seen, after, strict=False)
     same = next((at for at, (one, other) in enumerate(pairs) if one != other), None)
     kept = min(len(seen), len(after)) if same is None else same
     lost = len(seen) - kept
     was, becomes = (_text(codec, ids[kept:]) if lost else "" for ids in (seen, after))
-    return Boundary(place, len(seen), lost, was, becomes)
+    return Boundary(place, has_calls, len(seen), lost, was, becomes)
 
 
 def _text(codec: Codec, ids: Sequence[int]) -> str:
