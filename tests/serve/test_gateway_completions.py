@@ -197,3 +197,24 @@ def test_any_split_of_ids_is_the_same_text(text: str, data: st.DataObject) -> No
     told = "".join(event.text for event in events if isinstance(event, Text))
     joined = b"".join(CODEC.vocab.token_bytes(id_) for id_ in ids)
     assert told == joined.decode(errors="replace")
+
+
+def test_an_operator_takes_canonical_ids_alone() -> None:
+    encode = CODEC.vocab.encode
+    hello, split = list(encode("Hello")), [*encode("He"), *encode("llo")]
+    taken: list[Any] = ["Hello", hello, [hello, hello], ["Hello", "x"], [END, *hello, END]]
+    refused: list[tuple[Any, str]] = [
+        (split, "prompt[0]"),
+        ([*hello, END, *split], f"prompt[{len(hello) + 1}]"),
+        ([hello, split], "prompt[1][0]"),
+    ]
+    with here(goes_on, prompt_ids="canonical") as of:
+        for prompt in taken:
+            assert ask(of, prompt=prompt).status_code == 200
+        for prompt, param in refused:
+            answer = ask(of, prompt=prompt)
+            assert answer.status_code == 400
+            assert answer.json()["error"]["param"] == param
+    with here(goes_on) as of:
+        assert ask(of, prompt=split).status_code == 200
+        assert of.asked[-1]["prompt"] == split

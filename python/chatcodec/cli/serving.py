@@ -272,6 +272,13 @@ def add_policy(group: _ArgumentGroup) -> None:
         help="fields that are refused unless they are named here, such as ignore_eos",
     )
     add(
+        "--prompt-ids",
+        choices=("any", "canonical"),
+        default="any",
+        help="ids that a client may give as a prompt: any, or those to which text is encoded, with "
+        "control tokens between (default: %(default)s)",
+    )
+    add(
         "--media-tokens",
         nargs="+",
         default=(),
@@ -313,6 +320,7 @@ def serve(args: Namespace) -> bool:
         constrain=args.constrain,
         on_unsupported=args.on_unsupported,
         unknown_fields=args.unknown_fields,
+        prompt_ids=args.prompt_ids,
         media_tokens=tuple(args.media_tokens),
         allowed_fields=tuple(args.allowed_fields),
         max_requests=args.max_requests,

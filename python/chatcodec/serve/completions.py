@@ -43,12 +43,18 @@ class TextRead:
     prompt: Prompt
 
 
-def read_completion(body: dict[str, Any], codec: Codec, sorted_: Sorted, most: int) -> TextRead:
+def read_completion(
+    body: dict[str, Any], codec: Codec, sorted_: Sorted, most: int, *, canonical: bool = False
+) -> TextRead:
     """Read a body whose fields were checked. `most` is the greatest number of choices.
 
-    Raises `ApiError` and `MessageError`.
+    With `canonical`, ids are those to which text is encoded, and control tokens between. Raises
+    `ApiError` and `MessageError`.
     """
-    prompts = _prompts(body.pop("prompt", None), codec)
+    given = body.pop("prompt", None)
+    prompts = _prompts(given, codec)
+    if canonical:
+        _check_canonical(given, prompts, codec)
     with_control = body.pop("skip_special_tokens", True) is False
     top = body.pop("logprobs", None)
     read = Body(body, codec, "error", constrained=False)
@@ -78,6 +84,17 @@ def _prompts(given: object, codec: Codec) -> list[Sequence[int]]:
     if not isinstance(given, list) or not given:
         _refuse("prompt", f"is {given!r:.80}, expected a text, ids, or a list of them")
     return [_prompt(f"prompt[{at}]", each, codec) for at, each in enumerate(given)]
+
+
+def _check_canonical(given: Any, prompts: list[Sequence[int]], codec: Codec) -> None:  # noqa: ANN401
+    """Refuse ids to which no text is encoded."""
+    is_one = isinstance(given, str) or _is_ids(given)
+    for nth, (own, ids) in enumerate(zip([given] if is_one else given, prompts, strict=True)):
+        at = None if isinstance(own, str) else codec.vocab.first_uncanonical(ids)
+        if at is not None:
+            place = "prompt" if is_one else f"prompt[{nth}]"
+            problem = "is another id than that to which the text there is encoded"
+            _refuse(f"{place}[{at}]", f"({ids[at]}) {problem}; this server takes no such ids")
 
 
 def _is_ids(given: object) -> bool:

@@ -94,7 +94,9 @@ class Reader:
     def completion(self, body: dict[str, Any], sorted_: Sorted) -> Read:
         """Read a request for a text that goes on. Raises `ApiError`."""
         try:
-            read = read_completion(body, self.codec, sorted_, self.settings.max_choices)
+            is_strict = self.settings.prompt_ids == "canonical"
+            most = self.settings.max_choices
+            read = read_completion(body, self.codec, sorted_, most, canonical=is_strict)
         except MessageError as error:
             raise told_error(error) from error
         wish, grammar = read.asked.wish, None

@@ -84,6 +84,8 @@ class Settings:
     `drop=KIND,KIND` for the kinds that are left out."""
     unknown_fields: Literal["error", "drop", "pass"] = "error"
     """Policy for fields that the gateway does not know."""
+    prompt_ids: Literal["any", "canonical"] = "any"
+    """Prompts of ids that are taken: any, or those to which text is encoded."""
     media_tokens: tuple[str, ...] = ()
     """Placeholder ids of media, `image=256` or `image=16x16`; media of other kinds are refused."""
     allowed_fields: tuple[str, ...] = ()
