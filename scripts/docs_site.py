@@ -76,7 +76,7 @@ SECTIONS = {
 NAVIGATION = [entry for entries in SECTIONS.values() for entry in entries]
 
 MODULES = ["_core.pyi", "events.py", "options.py", "errors.py", "rows.py", "mapper.py", "hub.py",
-           "proof/__init__.py"]  # fmt: skip
+           "prefix.py", "trajectory.py", "proof/__init__.py"]  # fmt: skip
 """The files of the reference, before those of the adapters."""
 
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)

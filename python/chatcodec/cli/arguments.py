@@ -28,6 +28,7 @@ __all__ = [
     "add_prepare",
     "add_results",
     "add_studio",
+    "add_trajectories",
     "add_vocab",
     "build_parser",
 ]
@@ -323,6 +324,23 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
         help="do not compare the ids with those of transformers, where it is installed",
     )
     _add_color(parser)
+
+
+def add_trajectories(parser: argparse.ArgumentParser) -> None:
+    """Add the file of a memory, and the file to write."""
+    parser.add_argument("memory", metavar="FILE", help="what `chatcodec serve --memory-file` made")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the Parquet file to write"
+    )
+    parser.add_argument(
+        "--columns",
+        choices=("chatcodec", "verl", "trl", "renderers"),
+        default="chatcodec",
+        help="whose names the columns have (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--key", metavar="NAME", help="of the client with this name of a key alone (default: all)"
+    )
 
 
 def add_derive(parser: argparse.ArgumentParser) -> None:

@@ -38,6 +38,7 @@ from chatcodec.cli.records import (
 from chatcodec.cli.serving import add_serve, serve
 from chatcodec.cli.show import Look, legend, show, show_failure
 from chatcodec.cli.terminal import wants_color
+from chatcodec.cli.trajectories import write_trajectories
 from chatcodec.cli.vocabulary import describe, show_vocab
 from chatcodec.pages import encoding_data, items_page, stream_data
 
@@ -268,6 +269,15 @@ def _formats(args: Namespace) -> bool:
     return True
 
 
+def _trajectories(args: Namespace) -> bool:
+    try:
+        count = write_trajectories(args.memory, args.output, args.columns, args.key)
+    except (ImportError, ValueError) as error:
+        raise UsageError(f"trajectories: {error}") from error
+    sys.stdout.write(f"{args.output}: {count} trajectories\n")
+    return True
+
+
 def _vocab(args: Namespace) -> bool:
     vocab = load_vocab(args)
     lines = [dumps(describe(vocab))] if args.json else show_vocab(vocab, _columns(args))
@@ -493,6 +503,19 @@ COMMANDS = (
         ),
         (arguments.add_audit, arguments.add_codec),
         audit,
+    ),
+    Command(
+        "trajectories",
+        "write what a gateway remembers to Parquet, for training",
+        "A gateway with `--memory-file` keeps the ids of conversations: those that the model saw,\n"
+        "those that it sampled, and their log probabilities as far as the engine told them. Each\n"
+        "branch of a conversation is a row.",
+        (
+            "chatcodec trajectories memory.db -o rollouts.parquet",
+            "chatcodec trajectories memory.db -o rollouts.parquet --columns verl --key alice",
+        ),
+        (arguments.add_trajectories,),
+        _trajectories,
     ),
     Command(
         "vocab",

@@ -223,6 +223,12 @@ def add_memory(group: _ArgumentGroup) -> None:
         help="SQLite file in which they are kept, for `--workers` and restarts (default: each "
         "process has its own memory)",
     )
+    group.add_argument(
+        "--trajectories",
+        action="store_true",
+        help="let each client have the ids, masks and log probabilities of its conversations, at "
+        "/v1/trajectories, and attach rewards",
+    )
 
 
 def add_pages(group: _ArgumentGroup) -> None:
@@ -337,6 +343,7 @@ def serve(args: Namespace) -> bool:
         keys_file=args.api_key_file,
         memory=memory_of(args),
         memory_file=args.memory_file,
+        trajectories=args.trajectories,
         cache_salt=args.cache_salt,
         host=args.host,
         allow_hosts=tuple(args.allow_hosts),
@@ -383,6 +390,11 @@ def memory_of(args: Namespace) -> int:
         raise UsageError(f"--memory: {error}") from None
     if args.memory_file is not None and not size:
         raise UsageError("--memory-file: needs the bytes that it may have, `--memory SIZE`")
+    if args.trajectories:
+        if not size:
+            raise UsageError("--trajectories: needs what keeps them, `--memory SIZE`")
+        if importlib.util.find_spec("pyarrow") is None:
+            raise UsageError("--trajectories: needs pyarrow; `pip install chatcodec[arrow]`")
     return size
 
 

@@ -276,7 +276,8 @@ class Answer:
                 if step.ids:
                     last = self._timed(last)
                 self._take(choice, step)
-                entries = [_entry(codec.vocab, each) for each in step.logprobs]
+                asked = self.asked.logprobs is not None
+                entries = [_entry(codec.vocab, each) for each in step.logprobs if asked]
                 yield Generated(step.ids, entries, step.reason, step.cached)
                 if ends is not None:
                     return

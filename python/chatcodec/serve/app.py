@@ -27,6 +27,7 @@ from chatcodec.serve.beats import in_time, stopped
 from chatcodec.serve.bodies import check_kind, read_body
 from chatcodec.serve.completions import jobs_of
 from chatcodec.serve.errors import ApiError, BackendError, chat_body
+from chatcodec.serve.exports import exports
 from chatcodec.serve.guard import Guard
 from chatcodec.serve.health import Health
 from chatcodec.serve.keys import ANYONE, Key, Keys, given_key, watched
@@ -236,9 +237,14 @@ class Gateway:
             passed=asked.passed,
             grammar=read.grammar,
             cache_salt=self.salt(http.state.key, asked.sampling.get("cache_salt")),
-            logprobs=asked.logprobs,
+            logprobs=self.logprobs(asked.logprobs),
             headers={**own, **traced},
         )
+
+    def logprobs(self, asked: int | None) -> int | None:
+        """Give how many likeliest ids to ask for; trajectories have the sampled ids' own."""
+        is_kept = self.settings.trajectories and BACKENDS[self.settings.engine].tells_logprobs
+        return 0 if asked is None and is_kept else asked
 
     def salt(self, key: Key, own: object) -> str | None:
         """Give the salt of a client's prefix cache, with the one that the client asks for."""
@@ -375,6 +381,7 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
         Route("/v1/models", gateway.models),
         Route("/v1/models/{name:path}", gateway.model),
         *(post(path, gateway.small(path)) for path in SMALL),
+        *exports(gateway),
         *gateway.health.routes,
         *([Route("/metrics", gateway.measured)] if settings.metrics_port is None else []),
     ]

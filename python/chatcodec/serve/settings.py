@@ -127,6 +127,8 @@ class Settings:
     0 for none."""
     memory_file: str | None = None
     """SQLite file in which they are kept, which processes share; None for this process's memory."""
+    trajectories: bool = False
+    """Whether clients may have the trajectories of their conversations, of what is kept."""
     cache_salt: Literal["key", "off"] = "key"
     """Whether the clients of each name of keys have a prefix cache of their own."""
     metrics_port: int | None = None
@@ -146,6 +148,8 @@ class Settings:
             raise ValueError(f"`memory` is {self.memory}, expected bytes, 0 or more")
         if self.memory_file is not None and not self.memory:
             raise ValueError("`memory_file` needs `memory`, the bytes that it may have")
+        if self.trajectories and not self.memory:
+            raise ValueError("`trajectories` needs `memory`, which keeps them")
         for name in ("queue_timeout", "heartbeat"):
             if why := wrong_wait(getattr(self, name), least=0):
                 raise ValueError(f"`{name}` is {getattr(self, name)}, {why}")

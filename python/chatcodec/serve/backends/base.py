@@ -123,6 +123,8 @@ class Backend(ABC):
     engine: ClassVar[str]
     streams: ClassVar[bool] = True
     """Whether the answer comes as server-sent events; otherwise as one JSON object."""
+    tells_logprobs: ClassVar[bool] = True
+    """Whether the engine tells log probabilities by id."""
     needs_limit: ClassVar[bool] = False
     """Whether the engine cannot be asked for as many ids as fit, only for a number."""
     salts: ClassVar[tuple[str, ...]] = ()

@@ -24,6 +24,7 @@ class LmDeploy(Backend):
 
     engine: ClassVar[str] = "lmdeploy"
     sampling = SAMPLING
+    tells_logprobs = False
     grammars: ClassVar[tuple[GrammarKind, ...]] = ()
 
     @classmethod

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from multiprocessing.connection import Connection
 
     from chatcodec.serve.memory.store import Store
@@ -56,6 +56,14 @@ class FarStore:
 
     def add(self, turn: Turn) -> None:
         """Refuse: turns are added where answers are."""
+        raise NotImplementedError
+
+    def ends(self, client: str | None) -> Iterator[Path]:
+        """Refuse: trajectories are given where answers are."""
+        raise NotImplementedError
+
+    def reward(self, client: str, answer: str, choice: int, value: float) -> bool:
+        """Refuse: rewards are attached where answers are."""
         raise NotImplementedError
 
     def close(self) -> None:

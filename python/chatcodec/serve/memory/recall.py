@@ -40,6 +40,10 @@ class Recalled:
 
     base: bytes
     """The hash of the history before the answer."""
+    client: str
+    """The name of the client's key."""
+    message: int
+    """The index of the answer among the client's messages."""
     number: int
     """Number of answers before it."""
     said: str | None = None
@@ -66,22 +70,22 @@ class Recalled:
     """How many notes there are of each kind."""
 
 
-def recall(request: Request, store: Store, *scope: str) -> tuple[Encoding, Recalled]:
+def recall(request: Request, store: Store, client: str, codec: str) -> tuple[Encoding, Recalled]:
     """Encode the prompt of a request, as far as it is known by its ids.
 
-    `scope` is what parts clients and codecs. Raises what `Request.encode` raises.
+    `client` and the hash of the codec part histories. Raises what `Request.encode` raises.
     """
-    return _Recall(request, store, scope).prompt()
+    return _Recall(request, store, client, codec).prompt()
 
 
 class _Recall:
     """One request whose history is looked up."""
 
-    def __init__(self, request: Request, store: Store, scope: Sequence[str]) -> None:
-        self.request, self.store = request, store
+    def __init__(self, request: Request, store: Store, client: str, codec: str) -> None:
+        self.request, self.store, self.client = request, store, client
         options = {key: each for key, each in request.options.items() if key not in _ENDS}
         told = (json.dumps(each, sort_keys=True, default=str) for each in (request.tools, options))
-        self.history = History((*scope, *told), request.messages)
+        self.history = History((client, codec, *told), request.messages)
         self.answers = self.history.answers
         self.continues = bool(request.options.get("continue_final")) and bool(self.answers)
         self.failed = False
@@ -178,6 +182,8 @@ class _Recall:
         end = count - (open_ is not None)
         return Recalled(
             base=self.history.base if open_ is None else open_.base,
+            client=self.client,
+            message=len(self.request.messages) if open_ is None else open_.start,
             number=end,
             said=None if open_ is None else open_.text,
             reasoning=_reasoning(path, open_),

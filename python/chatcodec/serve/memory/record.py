@@ -84,4 +84,8 @@ def turn_of(  # noqa: PLR0913
         opened=opened,
         notes=recalled.notes,
         made=time.time(),
+        client=recalled.client,
+        answer=id,
+        choice=choice,
+        message=recalled.message,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path as File
@@ -34,7 +35,7 @@ _ASKED = 500
 
 _FIELDS = (
     "key, id, before, root, number, appended, sampled, logprobs, reasoning, calls, others, opened, "
-    "notes, made"
+    "notes, made, client, answer, choice, message, reward"
 )
 
 _TABLES = f"""
@@ -44,8 +45,11 @@ CREATE TABLE turns (
     key BLOB NOT NULL, id BLOB NOT NULL UNIQUE, before BLOB NOT NULL, root BLOB NOT NULL,
     number INTEGER NOT NULL, appended BLOB NOT NULL, sampled BLOB NOT NULL, logprobs BLOB NOT NULL,
     reasoning TEXT NOT NULL, calls TEXT NOT NULL, others BLOB NOT NULL, opened INTEGER,
-    notes TEXT NOT NULL, made REAL NOT NULL, latest INTEGER NOT NULL
+    notes TEXT NOT NULL, made REAL NOT NULL, client TEXT NOT NULL, answer TEXT NOT NULL,
+    choice INTEGER NOT NULL, message INTEGER NOT NULL, reward REAL, latest INTEGER NOT NULL
 );
+CREATE INDEX by_before ON turns (before);
+CREATE INDEX by_answer ON turns (answer);
 CREATE INDEX by_key ON turns (key, latest);
 CREATE INDEX by_root ON turns (root);
 CREATE TABLE total (size INTEGER NOT NULL, uses INTEGER NOT NULL);
@@ -77,6 +81,12 @@ class SqliteStore:
         with self._writing.connection():
             pass
 
+    @classmethod
+    def reading(cls, path: str) -> SqliteStore:
+        """Open a file that is there. Raises as the constructor does."""
+        with _File(File(path), makes=False).connection():
+            return cls(path, sys.maxsize)
+
     @property
     def size(self) -> int:
         """Bytes of all turns, about."""
@@ -97,6 +107,26 @@ class SqliteStore:
                         return start + at, self._paths(connection, key)
         return len(keys), []
 
+    def ends(self, client: str | None) -> Iterator[Path]:
+        """Give the paths to the turns that no turn follows, of a client or of all."""
+        last = (
+            "SELECT id FROM turns AS last WHERE (? IS NULL OR client = ?) "
+            "AND NOT EXISTS (SELECT 1 FROM turns WHERE before = last.id)"
+        )
+        with self._reading.connection() as connection:
+            ids = connection.execute(last, (client, client)).fetchall()
+        for id_ in ids:
+            with self._reading.connection() as connection:
+                path = tuple(map(_turn, connection.execute(_PATH, id_)))
+            if path and not path[0].before:
+                yield path
+
+    def reward(self, client: str, answer: str, choice: int, value: float) -> bool:
+        """Attach a reward to a client's answer; say whether it is known."""
+        attach = "UPDATE turns SET reward = ? WHERE answer = ? AND client = ? AND choice = ?"
+        with self._writing.connection() as connection, _transaction(connection):
+            return connection.execute(attach, (value, answer, client, choice)).rowcount > 0
+
     @staticmethod
     def _paths(connection: sqlite3.Connection, key: bytes) -> list[Path]:
         latest = "SELECT id FROM turns WHERE key = ? ORDER BY latest DESC LIMIT ?"
@@ -115,7 +145,7 @@ class SqliteStore:
                 return
             again = "UPDATE turns SET latest = ? WHERE id = ?"
             if not connection.execute(again, (use, turn.id)).rowcount:
-                marks = ", ".join("?" * 15)
+                marks = ", ".join("?" * (len(_FIELDS.split(", ")) + 1))
                 insert = f"INSERT INTO turns ({_FIELDS}, latest) VALUES ({marks})"  # noqa: S608
                 connection.execute(insert, (*_row(turn), use))
                 self._grow(connection, turn.root, turn.size)
@@ -148,8 +178,8 @@ class SqliteStore:
 class _File:
     """A connection to a file, for one thread after another; opened again after a failure."""
 
-    def __init__(self, path: File) -> None:
-        self._path = path
+    def __init__(self, path: File, *, makes: bool = True) -> None:
+        self._path, self._makes = path, makes
         self._lock = threading.Lock()
         self._open: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
@@ -161,7 +191,7 @@ class _File:
             try:
                 if self._open is None or self._inode != _inode(self._path):
                     self._close()
-                    self._open = _opened(self._path)
+                    self._open = _opened(self._path, makes=self._makes)
                     self._inode = _inode(self._path)
                 yield self._open
             except sqlite3.Error as error:
@@ -178,13 +208,14 @@ class _File:
             connection.close()
 
 
-def _opened(path: File) -> sqlite3.Connection:
+def _opened(path: File, *, makes: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(path, _WAIT, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        if makes:
+            connection.execute("PRAGMA journal_mode = WAL")
         # A crash of the machine may lose the last turns, which are then encoded again.
         connection.execute("PRAGMA synchronous = NORMAL")
-        if not _has_tables(connection):
+        if makes and not _has_tables(connection):
             _make_tables(connection)
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()

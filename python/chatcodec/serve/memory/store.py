@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from chatcodec.serve.memory.turns import Path, Turn
 
@@ -36,6 +37,14 @@ class Store(Protocol):
         """Keep a turn, unless the turn before it is gone. Its conversation counts as used."""
         ...
 
+    def ends(self, client: str | None) -> Iterator[Path]:
+        """Give the paths to the turns that no turn follows, of a client or of all."""
+        ...
+
+    def reward(self, client: str, answer: str, choice: int, value: float) -> bool:
+        """Attach a reward to a client's answer; say whether it is known."""
+        ...
+
     @property
     def size(self) -> int:
         """Bytes of all turns, about."""
@@ -55,6 +64,8 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._trees: OrderedDict[bytes, _Tree] = OrderedDict()
         self._by_key: dict[bytes, list[Turn]] = {}
+        self._answers: dict[tuple[str, str, int], tuple[bytes, bytes]] = {}
+        """The conversation and the turn of each answer, by its client, its id and its choice."""
         self._size = 0
 
     @property
@@ -94,14 +105,41 @@ class MemoryStore:
             if turn.id in tree.turns:
                 return
             tree.turns[turn.id] = turn
+            self._answers[turn.client, turn.answer, turn.choice] = (turn.root, turn.id)
             tree.size += turn.size
             self._size += turn.size
             while self._size > self.most and self._trees:
                 self._forget(*self._trees.popitem(last=False))
 
+    def ends(self, client: str | None) -> Iterator[Path]:
+        """Give the paths to the turns that no turn follows, of a client or of all."""
+        with self._lock:
+            trees = list(self._trees.values())
+            followed = {turn.before for tree in trees for turn in tree.turns.values()}
+            paths = [
+                self._path(turn)
+                for tree in trees
+                for turn in tree.turns.values()
+                if turn.id not in followed and client in {None, turn.client}
+            ]
+        yield from paths
+
+    def reward(self, client: str, answer: str, choice: int, value: float) -> bool:
+        """Attach a reward to a client's answer; say whether it is known."""
+        with self._lock:
+            root, id_ = self._answers.get((client, answer, choice), (b"", b""))
+            if root not in self._trees:
+                return False
+            turns = self._trees[root].turns
+            turn = turns[id_] = replace(turns[id_], reward=value)
+            same = self._by_key[turn.key]
+            same[:] = [turn if each.id == id_ else each for each in same]
+            return True
+
     def _forget(self, root: bytes, tree: _Tree) -> None:
         self._size -= tree.size
         for turn in tree.turns.values():
+            self._answers.pop((turn.client, turn.answer, turn.choice), None)
             left = [each for each in self._by_key.get(turn.key, ()) if each.root != root]
             if left:
                 self._by_key[turn.key] = left

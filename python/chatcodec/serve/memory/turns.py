@@ -47,6 +47,16 @@ class Turn:
     """What the model's template would write otherwise, as kinds and texts, up to the prompt."""
     made: float = 0.0
     """When the answer ended, in seconds since 1970."""
+    client: str = ""
+    """The name of the client's key; empty for a gateway without keys."""
+    answer: str = ""
+    """The id of the response, as the client knows it."""
+    choice: int = 0
+    """The index of the answer among several choices."""
+    message: int = -1
+    """The index of the answer among the client's messages."""
+    reward: float | None = None
+    """What a caller says that the answer is worth; None for nothing."""
 
     @property
     def size(self) -> int:
