@@ -11,7 +11,7 @@ use super::OnReasoning;
 use super::answer::{is_literal, shown, sources_of};
 use super::notes::{SHOWN, apart, irregularity};
 use crate::codec::{Codec, collect};
-use crate::conversation::Values;
+use crate::conversation::{OnUnsupported, Values};
 use crate::encode::{
     self, EncodeOptions, Encoding, End, Given, Note, NoteKind, TemplateGiven, Trail, slots_of,
 };
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, TurnReason};
 use crate::message::{Message, Owned, Role};
 use crate::render::Rendered;
-use crate::span::{Span, SpanKind};
+use crate::span::{SourceField, Span, SpanKind};
 use crate::templated::{self, TemplateWriter, Templated};
 use chatcodec_vocab::{Spelling, TokenId, TokenKind, excerpt};
 
@@ -61,6 +61,14 @@ impl Codec {
                 }
             };
             let Some(turn) = Turn::of(&written.rendered, index, prompt) else { continue };
+            if (options.on_unsupported == OnUnsupported::Error || stands.is_some())
+                && let Some(nth) = unwritten(&written.rendered, &values, new)
+            {
+                let problem = "is not in what the template writes after the answer";
+                let path = format!("new_messages[{nth}]");
+                refused.get_or_insert(Error::message(path, problem));
+                continue;
+            }
             let next = Next { codec: self, prompt, completion, answer: &answer, turn, index };
             let mut extended = next.joined(&written, &options, on_reasoning)?;
             let values = match stands {
@@ -82,6 +90,29 @@ impl Codec {
         let messages = self.decode(prompt.ids());
         let messages = Owned::List(messages.iter().map(Owned::of_message).collect());
         TemplateGiven { values: Values { messages, tools: None }, ..TemplateGiven::default() }
+    }
+}
+
+/// The first new message with a text of which nothing is written.
+fn unwritten(rendered: &Rendered, all: &Values, new: &Owned) -> Option<usize> {
+    let (Owned::List(all), Owned::List(new)) = (&all.messages, new) else { return None };
+    let first = all.len() - new.len();
+    let says = |message: &Owned| {
+        let text = message.get("content").and_then(Owned::as_str);
+        text.is_some_and(|text| !text.trim().is_empty())
+    };
+    let is_written = |nth: usize| {
+        let at = (first + nth) as i32;
+        rendered.spans.iter().any(|span| message_of(rendered, span) == at)
+    };
+    (0..new.len()).find(|&nth| says(&new[nth]) && !is_written(nth))
+}
+
+/// Index of the message that a span's value is in, or else of the message that was being written.
+fn message_of(rendered: &Rendered, span: &Span) -> i32 {
+    match (span.source.field, &rendered.paths) {
+        (SourceField::Path(path), Some(paths)) => paths.message(path),
+        _ => span.source.message,
     }
 }
 
@@ -294,6 +325,7 @@ impl Next<'_> {
         let rendered = &written.rendered;
         let rewritten = self.rewritten(rendered);
         let at = self.seam(rendered)?;
+        self.check_order(rendered, at)?;
         let codec = self.codec;
         let resumes = self.prompt.trail().end == End::Open;
         let sources =
@@ -401,6 +433,20 @@ impl Next<'_> {
             Some(_) if has_calls && self.answer.is_whole => end,
             _ => said + told,
         }
+    }
+
+    /// Refuses messages that the template writes before the end of the answer, where no id may come any more.
+    fn check_order(&self, rendered: &Rendered, at: usize) -> Result<()> {
+        let is_early = |span: &&Span| {
+            let is_text = matches!(span.kind, SpanKind::Slot { .. }) && !span.text.is_empty();
+            is_text && message_of(rendered, span) > self.index && span.text.start < at
+        };
+        let Some(early) = rendered.spans.iter().find(is_early) else { return Ok(()) };
+        let message = message_of(rendered, early) - self.index - 1;
+        let path = format!("new_messages[{message}]");
+        let problem =
+            "is what the template writes before the end of the answer, expected a message after it";
+        Err(Error::message(path, problem))
     }
 
     /// Refuses an id within the completion that opens a turn.
