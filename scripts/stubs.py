@@ -121,6 +121,7 @@ from chatcodec.options import (
     CallsInReasoning,
     DummyPrefix,
     Guarantee,
+    History,
     Markers,
     Markup,
     OnArguments,

@@ -18,6 +18,7 @@ from chatcodec.options import (
     CallsInReasoning,
     DummyPrefix,
     Guarantee,
+    History,
     Markers,
     Markup,
     OnArguments,
@@ -303,7 +304,7 @@ class Codec:
         thing in the model's folder that is not supported, such as a response template; and one where a longer
         conversation does not begin with the ids of the shorter one (`chatcodec.prefix`).
         """
-    def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'error', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> Encoding:
+    def encode(self, /, messages: "Sequence[Mapping[str, Any]]", *, history: "History" = "template", tools: "Sequence[Mapping[str, Any]] | str | None" = None, add_generation_prompt: "bool | None" = None, continue_final: "bool" = False, stop_final: "bool" = False, on_marker: "OnMarker" = 'report', boundary: "Boundary" = 'reference', on_arguments: "OnArguments" = 'error', unknown: "OnUnknown" = 'error', on_unsupported: "OnUnsupported" = 'error', markup: "Markup | None" = None, threads: "int | None" = None, media_tokens: "Callable[[Mapping[str, Any], str], SupportsIndex | Sequence[SupportsIndex] | None] | None" = None, **options: "Any") -> Encoding:
         """
         Encodes messages.
 
@@ -338,6 +339,10 @@ class Codec:
         or `[rows, columns]` in formats that separate rows. `media_tokens` is a function that counts
         the parts without `tokens`: it takes a part and its path, and returns what `tokens` would
         be. What it raises is raised.
+
+        `history="append"` writes each answer that is followed by another message as it was written when it was
+        last, with its reasoning, and `notes` says what the format or the template would write otherwise
+        (`chatcodec.history`). The default writes all as the model's template does.
 
         The other options are declared by the format (`Format.options`): `thinking=False` prompts
         for an answer without reasoning; `date` (a day, `2026-01-31`) and `effort` are written at

@@ -29,6 +29,7 @@ __all__ = [
     "EncodeOptions",
     "FormatOptions",
     "Guarantee",
+    "History",
     "Markers",
     "Markup",
     "OnArguments",
@@ -50,6 +51,9 @@ OnMarker: TypeAlias = Literal["report", "error", "break"]
 
 Boundary: TypeAlias = Literal["reference", "isolated"]
 """Where text is split before encoding: as in the reference, or around a model's own text too."""
+
+History: TypeAlias = Literal["template", "append"]
+"""How answers are written that other messages follow: as the template does, or as they were."""
 
 OnArguments: TypeAlias = Literal["error", "string"]
 """Policy for arguments that are not JSON."""

@@ -98,6 +98,28 @@ def test_an_answer_without_a_header_may_begin_with_its_call(tmp_path: Path) -> N
         codec.extend(prompt, forged, NEXT)
 
 
+WITHIN = (
+    "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}"
+    "{% elif m.role == 'assistant' %}<|model|>{{ m.content }}"
+    "{% if messages[loop.index] is defined and messages[loop.index].role == 'tool' %}"
+    "<|result|>{{ messages[loop.index].content }}{% endif %}<|end|>{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|model|>{% endif %}"
+)
+
+
+def test_a_result_that_is_written_before_the_end_of_the_answer_is_refused(tmp_path: Path) -> None:
+    """It would have no place after the sampled ids, and would be lost."""
+    _, codec = made(WITHIN, tmp_path, check_template=False)
+    said = {"role": "assistant", "content": "Answer."}
+    result = {"role": "tool", "content": "rain"}
+    whole = codec.encode([*ASK, said, result], on_unsupported="drop")
+    assert "<|result|>rain<|end|>" in whole.text
+    completion = [*codec.vocab.encode("Answer."), codec.vocab.control["<|end|>"]]
+    with pytest.raises(MessageError) as error:
+        codec.extend(codec.encode(ASK), completion, [result], on_unsupported="drop")
+    assert error.value.path in {"new_messages[0]", "completion"}
+
+
 def test_reasoning_of_turns_without_sources_is_noted() -> None:
     codec = codec_of("qwen3")
     called = {"name": "look", "arguments": "{}"}

@@ -18,7 +18,7 @@ import data
 import pytest
 import rollouts
 from chatcodec import formats
-from chatcodec.errors import VocabError
+from chatcodec.errors import ChatCodecError, VocabError
 from chatcodec.serve.errors import ApiError
 from chatcodec.serve.memory import MemoryStore
 from chatcodec.serve.memory.said import History, said_of
@@ -64,6 +64,7 @@ def rollout(name: str, seed: int, tools: list[Message] | None) -> Counter[str]:
             asked = desk.ask(messages)
         except ApiError:
             break  # a format without a place for it
+        check_said(desk.codec, messages, tools, asked.prompt)
         if last is not None:
             seen = last.prompt + last.sampled
             is_exact = asked.prompt[: len(seen)] == seen
@@ -75,6 +76,21 @@ def rollout(name: str, seed: int, tools: list[Message] | None) -> Counter[str]:
         last = asked
         messages = [*messages, respelled(asked.message, choose), *results(asked.message, choose)]
     return counts
+
+
+def check_said(
+    codec: Codec, messages: list[Message], tools: list[Message] | None, prompt: list[int]
+) -> None:
+    """What a client said last is in the prompt, if a new encoding has it."""
+    try:
+        anew = codec.encode(messages, tools=tools, on_arguments="string").text
+    except ChatCodecError:
+        return
+    text = codec.vocab.decode(prompt)
+    for message in messages[-2:]:
+        if message["role"] != "assistant":
+            said = message["content"].strip()
+            assert text.count(said) >= min(anew.count(said), 1), (codec, said)
 
 
 def test_a_prompt_begins_with_what_was_seen_and_sampled() -> None:

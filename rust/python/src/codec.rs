@@ -20,7 +20,7 @@ use crate::errors::raise;
 use crate::format::Format;
 use crate::ids::{Ids, ListOf, Threads};
 use crate::node::{Raised, Value, message_list};
-use crate::options::{Method, raises};
+use crate::options::{Method, appends, raises};
 use crate::reader::ToldReader;
 use crate::response::ResponseTemplate;
 use crate::stream::{Parsed, Stream, calling, typed};
@@ -280,6 +280,10 @@ impl Codec {
     /// the parts without `tokens`: it takes a part and its path, and returns what `tokens` would
     /// be. What it raises is raised.
     ///
+    /// `history="append"` writes each answer that is followed by another message as it was written when it was
+    /// last, with its reasoning, and `notes` says what the format or the template would write otherwise
+    /// (`chatcodec.history`). The default writes all as the model's template does.
+    ///
     /// The other options are declared by the format (`Format.options`): `thinking=False` prompts
     /// for an answer without reasoning; `date` (a day, `2026-01-31`) and `effort` are written at
     /// the beginning of the prompt.
@@ -288,14 +292,23 @@ impl Codec {
     /// an option that the format does not declare; `ValueError` for an unknown value of an option.
     #[pyo3(signature = (
         messages: "Sequence[Mapping[str, Any]]",
+        *,
+        history: "History" = "template",
         **options: "Unpack[EncodeOptions]"
     ))]
-    fn encode(
-        &self,
-        messages: &Bound<'_, PyAny>,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Encoding> {
-        self.encoded(messages, options)
+    fn encode<'py>(
+        slf: &Bound<'py, Self>,
+        messages: &Bound<'py, PyAny>,
+        history: &str,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, Encoding>> {
+        if appends(history)? {
+            let options = options.cloned().unwrap_or_else(|| PyDict::new(slf.py()));
+            let module = slf.py().import("chatcodec.history")?;
+            let encoding = module.call_method1("appended", (slf, messages, options))?;
+            return Ok(encoding.cast_into()?);
+        }
+        Bound::new(slf.py(), slf.get().encoded(messages, options)?)
     }
 
     /// The prompt of the next turn, from the last prompt and the model's completion. Its ids are

@@ -280,6 +280,11 @@ pub(crate) fn on_reasoning(given: &str) -> PyResult<OnReasoning> {
     word("reasoning", given, &known)
 }
 
+/// Whether each answer is written as it was when it was last, as the option `history` says.
+pub(crate) fn appends(given: &str) -> PyResult<bool> {
+    word("history", given, &[("template", false), ("append", true)])
+}
+
 /// The local time.
 fn local_time(py: Python<'_>) -> PyResult<Clock> {
     let now = py.import("datetime")?.getattr("datetime")?.call_method0("now")?;
