@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,9 @@ _EPHEMERAL = {"cache_control", "id", "status", "annotations", "logprobs"}
 
 _KNOWN = {"role", "content", "output", "type", "tool_call_id", "tool_use_id", "call_id"}
 """Keys of messages that are read one by one."""
+_PLAIN = {"role", "content"}
+"""Keys of a message of text alone."""
+_READ = _KNOWN | _EPHEMERAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,8 @@ class Said:
     """The reasoning that the client sent with it; empty for none."""
     base: bytes = b""
     """The hash of the history before it."""
-
-    @property
-    def key(self) -> bytes:
-        """The hash of the history up to it, itself included; white space around it says nothing."""
-        return self.key_after(self.base)
+    key: bytes = b""
+    """The hash of the history up to it, itself included; white space around it says nothing."""
 
     def key_after(self, base: bytes) -> bytes:
         """Give its key after a history with a hash."""
@@ -78,7 +78,7 @@ class History:
         at = 0
         while at < len(messages):
             if (end := _end_of(messages, at)) > at:
-                self._answer(replace(said_of(messages[at:end]), start=at, end=end))
+                self._answer(said_of(messages[at:end]), at, end)
                 at = end
             else:
                 self._other(messages[at])
@@ -89,20 +89,24 @@ class History:
         """The hash of all messages."""
         return self._hash.digest()
 
-    def _answer(self, said: Said) -> None:
+    def _answer(self, said: Said, start: int, end: int) -> None:
         for call in said.calls:
             self._ids.setdefault(call.id, len(self._ids))
-        said = replace(said, base=self.base)
-        self.answers.append(said)
-        self._hash = blake2b(said.key, digest_size=_SIZE)
+        base = self.base
+        key = said.key_after(base)
+        self.answers.append(Said(start, end, said.text, said.calls, said.reasoning, base, key))
+        self._hash = blake2b(key, digest_size=_SIZE)
 
     def _other(self, message: Any) -> None:  # noqa: ANN401
         if not isinstance(message, dict):
             _add(self._hash, "other", _json(message))
             return
+        if (text := _plain(message)) is not None:
+            _add(self._hash, str(message["role"]), "text", text)
+            return
         _add(self._hash, str(message.get("role", message.get("type"))), *self._answered(message))
         self._content(message.get("content", message.get("output")))
-        rest = {key: value for key, value in message.items() if key not in _KNOWN | _EPHEMERAL}
+        rest = {key: value for key, value in message.items() if key not in _READ}
         if rest:
             _add(self._hash, "rest", _json(rest))
 
@@ -137,6 +141,8 @@ def call_id_of(holder: Mapping[str, Any]) -> str | None:
 
 def said_of(messages: Sequence[Mapping[str, Any]]) -> Said:
     """Read an answer: an assistant's message of any API, or the items of one turn."""
+    if len(messages) == 1 and (text := _plain(messages[0])) is not None:
+        return Said(0, 0, text, (), "")
     texts: list[str] = []
     calls: list[Call] = []
     reasoning: list[str] = []
@@ -151,6 +157,14 @@ def said_of(messages: Sequence[Mapping[str, Any]]) -> Said:
                 calls += _calls(message)
                 reasoning += _reasoning(message)
     return Said(0, 0, "".join(texts), tuple(calls), "".join(reasoning).strip())
+
+
+def _plain(message: Mapping[str, Any]) -> str | None:
+    """Give the text of a message that has nothing else; None for any other message."""
+    if message.keys() != _PLAIN:
+        return None
+    content = message["content"]
+    return content if isinstance(content, str) else None
 
 
 def _reasoning(message: Mapping[str, Any]) -> list[str]:
@@ -249,7 +263,5 @@ def hash_of(*words: str) -> bytes:
 
 def _add(into: blake2b, *words: str) -> None:
     """Add words, each with its length, so that no two lists of words are the same bytes."""
-    for word in words:
-        raw = word.encode("utf-8", "surrogatepass")
-        into.update(len(raw).to_bytes(8, "little"))
-        into.update(raw)
+    raw = [word.encode("utf-8", "surrogatepass") for word in words]
+    into.update(b"".join(part for each in raw for part in (len(each).to_bytes(8, "little"), each)))
