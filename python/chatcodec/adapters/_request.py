@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from chatcodec import Dropped
 from chatcodec.adapters._custom import as_functions, custom_names
@@ -32,9 +32,6 @@ ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
 
 ARGUMENTS = (".arguments", ".input")
 """The ends of the paths of a call's arguments."""
-
-Writer: TypeAlias = "Callable[..., Encoding]"
-"""Encodes messages by the options of `encode`."""
 
 _BEFORE = ("tools", "date", "effort")
 """Options that are written at the beginning of a prompt, which an extension has already."""
@@ -98,7 +95,7 @@ class Request:
         return self._with_policy(write, messages, cast("EncodeOptions", given))
 
     def _with_policy(
-        self, write: Writer, messages: Sequence[Any], given: EncodeOptions
+        self, write: Callable[..., Encoding], messages: Sequence[Any], given: EncodeOptions
     ) -> Encoding:
         """Encode messages, without the parts that may be left out if it has to be."""
         try:
@@ -109,7 +106,9 @@ class Request:
             return self._without(write, messages, given, error)
 
     @staticmethod
-    def _written(write: Writer, messages: Sequence[Any], given: EncodeOptions) -> Encoding:
+    def _written(
+        write: Callable[..., Encoding], messages: Sequence[Any], given: EncodeOptions
+    ) -> Encoding:
         """Encode the messages, calls that a limit has cut among them."""
         try:
             return write(messages, **given)
@@ -121,7 +120,7 @@ class Request:
 
     def _without(
         self,
-        write: Writer,
+        write: Callable[..., Encoding],
         messages: Sequence[Any],
         given: EncodeOptions,
         error: MessageError,
