@@ -211,3 +211,25 @@ def test_the_command_line_and_the_log(script: Script, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in of.log.read_text("utf-8").splitlines()]
     logged = [line["memory"] for line in lines if "memory" in line]
     assert [each["known"] for each in logged] == [1]
+
+
+@pytest.mark.parametrize("api", ["chat", "messages"])
+def test_an_answer_that_a_client_began(of: Here, script: Script, api: str) -> None:
+    """The next prompt has what the client began, and what was sampled after it."""
+    began: Any = {"role": "assistant", "content": "Well, "}
+    more = {} if api == "messages" else {"continue_final_message": True}
+    body = {"messages": [ASKED, began], "max_tokens": 50, **more}
+    answer = whole_of(of.post(PATHS[api], body), api)
+    said = history(api, answer)[1]
+    text = said["content"] if isinstance(said["content"], str) else said["content"][0]["text"]
+    assert text == "Hello"
+    whole = {"role": "assistant", "content": f"Well, {text}"}
+    body = {"messages": [ASKED, whole, AND], "max_tokens": 50}
+    again = of.post(PATHS[api], body)
+    seen = [*prompts(of)[0], *script.ids]
+    assert prompts(of)[1][: len(seen)] == seen
+    assert told(again.headers[MEMORY])["known"] == 1
+    body = {"messages": [ASKED, whole, AND, {"role": "assistant", "content": "Hello"}, AND]}
+    again = of.post(PATHS[api], {**body, "max_tokens": 50})
+    seen = [*prompts(of)[1], *script.ids]
+    assert prompts(of)[2][: len(seen)] == seen
