@@ -191,7 +191,7 @@ def _end_of(messages: Sequence[Any], start: int) -> int:
     first = messages[start]
     if not isinstance(first, dict):
         return start
-    if not (_is_item(first) or _is_own(first)):
+    if first.get("role") != "assistant" and not _is_item(first):
         return start
     is_message = "type" not in first and not any(map(_is_item, messages[start : start + 2]))
     if is_message:

@@ -11,6 +11,7 @@ import sqlite3
 import sys
 import threading
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 
@@ -33,10 +34,10 @@ _APPLICATION = 0x63686174
 _ASKED = 500
 """Keys of one question to SQLite, which has a bound."""
 
-_FIELDS = (
-    "key, id, before, root, number, appended, sampled, logprobs, reasoning, calls, others, opened, "
-    "notes, made, client, answer, choice, message, reward"
-)
+_NAMES = [field.name for field in fields(Turn)]
+_FIELDS = ", ".join(_NAMES)
+_PAIRS = [_NAMES.index(name) for name in ("calls", "notes")]
+"""Places of the fields that are written as JSON."""
 
 _TABLES = f"""
 CREATE TABLE conversations (root BLOB PRIMARY KEY, size INTEGER NOT NULL, used INTEGER NOT NULL);
@@ -145,7 +146,7 @@ class SqliteStore:
                 return
             again = "UPDATE turns SET latest = ? WHERE id = ?"
             if not connection.execute(again, (use, turn.id)).rowcount:
-                marks = ", ".join("?" * (len(_FIELDS.split(", ")) + 1))
+                marks = ", ".join("?" * (len(_NAMES) + 1))
                 insert = f"INSERT INTO turns ({_FIELDS}, latest) VALUES ({marks})"  # noqa: S608
                 connection.execute(insert, (*_row(turn), use))
                 self._grow(connection, turn.root, turn.size)
@@ -269,13 +270,14 @@ def _inode(path: File) -> tuple[int, int] | None:
 
 
 def _row(turn: Turn) -> tuple[Any, ...]:
-    row = {name: getattr(turn, name) for name in _FIELDS.split(", ")}
-    return tuple(
-        (row | {"calls": json.dumps(turn.calls), "notes": json.dumps(turn.notes)}).values()
-    )
+    row = [getattr(turn, name) for name in _NAMES]
+    for at in _PAIRS:
+        row[at] = json.dumps(row[at])
+    return tuple(row)
 
 
-def _turn(row: tuple[Any, ...]) -> Turn:
-    fields = dict(zip(_FIELDS.split(", "), row, strict=True))
-    pairs = {name: tuple(map(tuple, json.loads(fields[name]))) for name in ("calls", "notes")}
-    return Turn(**(fields | pairs))
+def _turn(row: Sequence[Any]) -> Turn:
+    made = list(row)
+    for at in _PAIRS:
+        made[at] = () if row[at] == "[]" else tuple(map(tuple, json.loads(row[at])))
+    return Turn(*made)
