@@ -375,3 +375,59 @@ def test_marks_of_a_cache_and_ids_of_calls_say_nothing() -> None:
 @pytest.mark.parametrize("message", SPELLINGS)
 def test_what_is_said_is_read(message: Message) -> None:
     assert said_of([message]).text.strip() == "a"
+
+
+KEYS = st.sampled_from(
+    [
+        "role",
+        "content",
+        "type",
+        "text",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "id",
+        "call_id",
+        "tool_call_id",
+        "output",
+        "summary",
+        "thinking",
+        "reasoning",
+        "input",
+        "x",
+    ]
+)
+WORDS_OF_A_CLIENT = st.sampled_from(
+    [
+        "assistant",
+        "user",
+        "tool",
+        "text",
+        "function_call",
+        "reasoning",
+        "tool_use",
+        "tool_result",
+        "thinking",
+        "message",
+        "output_text",
+        "{",
+        "�",
+    ]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | WORDS_OF_A_CLIENT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@given(st.lists(VALUES | st.dictionaries(KEYS, VALUES, max_size=5), max_size=4))
+def test_any_messages_have_keys(messages: list[Any]) -> None:
+    """What is no message is refused by what encodes it, with its path."""
+    history = History(("client",), messages)
+    ends = [0]
+    for said in history.answers:
+        assert ends[-1] <= said.start < said.end <= len(messages)
+        ends.append(said.end)
+    assert History(("client",), messages).base == history.base

@@ -22,7 +22,8 @@ __all__ = ["Call", "History", "Said", "call_id_of", "hash_of", "said_of"]
 _SIZE = 20
 """Bytes of a key."""
 
-_TEXTS = {"text", "input_text", "output_text", "summary_text", "reasoning_text"}
+_TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text")
+"""Types of parts that are text. No set: a client may send what has no hash."""
 _EPHEMERAL = {"cache_control", "id", "status", "annotations", "logprobs"}
 """Keys of messages and parts that say nothing to a model."""
 
@@ -204,7 +205,7 @@ def _end_of(messages: Sequence[Any], start: int) -> int:
 
 def _is_item(message: object) -> bool:
     """Whether an item of Responses is a part of an answer by its type alone."""
-    return isinstance(message, dict) and message.get("type") in {"function_call", "reasoning"}
+    return isinstance(message, dict) and message.get("type") in ("function_call", "reasoning")
 
 
 def _is_own(message: object) -> bool:
