@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from chatcodec.serve.apis import APIS
+from chatcodec.serve.demo.engine import engine
 from chatcodec.serve.settings import KEYS as KEYS_VARIABLE
 from chatcodec.serve.sizes import read_size
 from gateway import gateway, serving
 from gateway_here import CODEC, HI, Here, here
-from scripted_engine import engine
 from test_gateway_history import ASKED, PATHS, TOOLS, history
 from test_gateway_history import body as body_of
 

@@ -15,12 +15,12 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from chatcodec.serve.demo.engine import engine
 from chatcodec.serve.memory import MemoryStore, store_of
 from chatcodec.serve.memory.sqlite import SqliteStore
 from chatcodec.serve.settings import Settings
 from gateway import gateway, serving
 from gateway_here import CODEC, HI, here
-from scripted_engine import engine
 from store_writer import MOST, turn, written
 from test_gateway_memory import AND, MEMORY, SPLIT, STOP, told
 
