@@ -162,6 +162,14 @@ class Engine:
         ]
         written = ["vaqz" in text and "'vaqz'" not in text if text else False for text in called]
         self.takes_objects = written[0] or not written[1]
+        arguments = {"key": WORD} if self.takes_objects else json.dumps({"key": WORD})
+        calls = {"tool_calls": [_call("tool", arguments)]}
+        contents = [{**_assistant(content), **calls} for content in (None, "")]
+        result = {**_result("result"), "name": "tool"}
+        self.needs_content = any(
+            [shows(question, one, *after) for one in contents] == [False, True]
+            for after in ([], [result])
+        )
         developer = ({"role": role, "content": WORD} for role in ("developer", "system"))
         self.has_no_developer = [shows(first, question) for first in developer] == [False, True]
 
@@ -202,6 +210,8 @@ class Engine:
         ):
             parts = (part if isinstance(part, str) else part["text"] for part in content)
             given["content"] = "".join(parts)
+        if self.needs_content and given.get("tool_calls") and given.get("content") is None:
+            given["content"] = ""
         given = self._parted(given)
         if given.get("tool_calls"):
             given["tool_calls"] = [self._call(call) for call in given["tool_calls"]]

@@ -92,6 +92,26 @@ def test_parts_are_as_their_text_where_a_template_takes_texts(name: str, parts: 
     assert encoding.ids.tolist() == whole.ids.tolist()
 
 
+@needs_templates
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_call_without_content_is_written(name: str) -> None:
+    """As clients of OpenAI send it: with a content of None."""
+    codec = codec_of(name)
+    calls: Message = {"tool_calls": [call("look_up", {"city": "Osloqz"})]}
+    result = {"role": "tool", "name": "look_up", "tool_call_id": "call00001", "content": "r"}
+    tried = 0
+    for after in ([], [result]):
+        whole = encoded(codec, [user("q"), {**assistant(""), **calls}, *after])
+        if whole is None or "Osloqz" not in whole.text:
+            continue
+        tried += 1
+        encoding = encoded(codec, [user("q"), {**assistant(None), **calls}, *after])
+        assert encoding is not None
+        assert "Osloqz" in encoding.text
+    if not tried:
+        pytest.skip("the template writes no calls")
+
+
 PARTED = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for part in m.content %}"
     "{% if part.type == 'image' %}<image>{% else %}{{ part.text }}{% endif %}{% endfor %}"

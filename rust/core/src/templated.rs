@@ -151,6 +151,7 @@ impl TemplateWriter {
         writer.expected = expected::found(&writer);
         writer.prompt = writer.find_prompt().unwrap_or_default();
         writer.reads_objects = writer.find_reads_objects();
+        writer.expected.needs_content = expected::needs_content(&writer);
         let plain = EncodeOptions::default();
         let mut asked = vec![plain.clone()];
         if THINKING.iter().any(|name| template.mentions(name)) {

@@ -3,6 +3,8 @@
 //! In: a template. Out: the keys under which it reads reasoning, how it takes contents, and whether it knows developers'
 //! messages. Cost: a dozen short renderings, once.
 
+use std::slice;
+
 use super::{THINKING, TemplateWriter, probe_answer, probe_question, text};
 use crate::encode::EncodeOptions;
 use crate::message::Owned;
@@ -17,6 +19,7 @@ pub(super) fn found(writer: &TemplateWriter) -> Expected {
         reasoning: reasoning(writer),
         contents: writer.expected.contents,
         has_no_developer: has_no_developer(writer),
+        needs_content: false,
     }
 }
 
@@ -55,7 +58,7 @@ fn reasoning(writer: &TemplateWriter) -> Vec<&'static str> {
     let is_read = |key: &&'static str| {
         let answer = with(probe_answer(), key, text(WORD));
         is_shown(writer, &[probe_question(), answer.clone()])
-            || is_shown(writer, &[probe_question(), calling(answer)])
+            || is_shown(writer, &[probe_question(), calling(answer, "value")])
     };
     let read: Vec<&'static str> = named.iter().copied().filter(is_read).collect();
     if read.is_empty() { named.into_iter().take(1).collect() } else { read }
@@ -70,10 +73,10 @@ fn names(source: &str, key: &str) -> bool {
     })
 }
 
-fn calling(answer: Owned) -> Owned {
+fn calling(answer: Owned, value: &str) -> Owned {
     let function = vec![
         (text("name"), text("tool")),
-        (text("arguments"), Owned::Map(vec![(text("key"), text("value"))])),
+        (text("arguments"), Owned::Map(vec![(text("key"), text(value))])),
     ];
     let call = Owned::Map(vec![
         (text("id"), text("call00001")),
@@ -95,6 +98,28 @@ pub(super) fn contents(writer: &TemplateWriter) -> Contents {
         (true, false) => Contents::Parts,
         _ => Contents::AsGiven,
     }
+}
+
+/// Whether a call is written beside an empty content alone: beside none, the template fails or passes over the call, at
+/// the end or before a result.
+pub(super) fn needs_content(writer: &TemplateWriter) -> bool {
+    let result = Owned::Map(vec![
+        (text("role"), text("tool")),
+        (text("name"), text("tool")),
+        (text("tool_call_id"), text("call00001")),
+        (text("content"), text("result")),
+    ]);
+    let is_written = |content: Owned, after: &[Owned]| {
+        let answer = with(calling(probe_answer(), WORD), "content", content);
+        let mut messages = vec![probe_question(), answer];
+        messages.extend_from_slice(after);
+        let mut messages = Owned::List(messages);
+        writer.with_arguments(&mut messages);
+        matches!(&messages, Owned::List(messages) if is_shown(writer, messages))
+    };
+    [&[][..], slice::from_ref(&result)]
+        .into_iter()
+        .any(|after| !is_written(Owned::Null, after) && is_written(text(""), after))
 }
 
 /// Whether the template writes a system message, and fails on a developer's or passes over it.
