@@ -232,6 +232,13 @@ def test_threads_share_a_store(tmp_path: Path) -> None:
         assert store.size == 200 * turn(0).size
 
 
+def test_the_files_are_the_owners_alone(tmp_path: Path) -> None:
+    with closing(SqliteStore(str(tmp_path / "memory"), MOST)) as store:
+        store.add(turn(0))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes["memory"] == modes["memory-wal"] == 0o600
+
+
 def test_a_file_of_something_else_is_an_error_at_the_start(tmp_path: Path) -> None:
     other = tmp_path / "other"
     with closing(sqlite3.connect(other)) as connection:
@@ -244,7 +251,7 @@ def test_a_file_of_something_else_is_an_error_at_the_start(tmp_path: Path) -> No
     with pytest.raises(OSError, match="not a database"):
         SqliteStore(str(text), MOST)
     assert text.read_text().startswith("hello")
-    with pytest.raises(OSError, match="unable to open"):
+    with pytest.raises(OSError, match="No such file"):
         SqliteStore(str(tmp_path / "none" / "memory"), MOST)
 
 

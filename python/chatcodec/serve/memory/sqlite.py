@@ -7,6 +7,7 @@ caller gets an `OSError`, and the next call opens the file again: one that was d
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import sys
 import threading
@@ -210,6 +211,8 @@ class _File:
 
 
 def _opened(path: File, *, makes: bool) -> sqlite3.Connection:
+    # The owner's alone, as are the files that SQLite puts beside it: conversations are in it.
+    os.close(os.open(path, os.O_RDWR | (os.O_CREAT if makes else 0), 0o600))
     connection = sqlite3.connect(path, _WAIT, isolation_level=None, check_same_thread=False)
     try:
         if makes:
