@@ -108,7 +108,12 @@ def test_long_rows_of_a_table(given_rows: list[Messages], limit: int, on_long: O
     table = pa.Table.from_pylist([{"messages": row} for row in given_rows])
     encoded = pa.table(
         CODEC.encode_table(
-            table, columns=COLUMNS, max_length=limit, on_long=on_long, errors="return"
+            table,
+            columns=COLUMNS,
+            max_length=limit,
+            on_long=on_long,
+            errors="return",
+            markup="text",
         )
     )
     for row, messages in zip(encoded.to_pylist(), given_rows, strict=True):

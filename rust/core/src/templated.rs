@@ -13,6 +13,7 @@ mod places;
 mod prompts;
 mod stencil;
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -49,6 +50,8 @@ pub(crate) struct TemplateWriter {
     expected: Expected,
     /// Where it writes a caller's texts, once that is asked for.
     places: Arc<OnceLock<Places>>,
+    /// Whether it writes calls beside an empty content alone, once that is asked for.
+    needs_content: Arc<OnceLock<bool>>,
     /// What its expressions may look for, once a caller's text says it.
     sought: Arc<OnceLock<Arc<Sought>>>,
     needs: Needs,
@@ -137,6 +140,7 @@ impl TemplateWriter {
             reads_objects: true,
             expected: Expected::default(),
             places: Arc::default(),
+            needs_content: Arc::default(),
             sought: Arc::default(),
             needs: Needs::Nothing,
             asked: Vec::new(),
@@ -151,7 +155,6 @@ impl TemplateWriter {
         writer.expected = expected::found(&writer);
         writer.prompt = writer.find_prompt().unwrap_or_default();
         writer.reads_objects = writer.find_reads_objects();
-        writer.expected.needs_content = expected::needs_content(&writer);
         let plain = EncodeOptions::default();
         let mut asked = vec![plain.clone()];
         if THINKING.iter().any(|name| template.mentions(name)) {
@@ -252,6 +255,16 @@ impl TemplateWriter {
         is_written(Owned::of_json(JSON)) || !is_written(text(JSON))
     }
 
+    /// What the template expects of these messages.
+    fn expected_of(&self, messages: &Owned) -> Cow<'_, Expected> {
+        let needs_content =
+            || *self.needs_content.get_or_init(|| budget::within(|| expected::needs_content(self)));
+        if expected::lack_content(messages) && needs_content() {
+            return Cow::Owned(Expected { needs_content: true, ..self.expected.clone() });
+        }
+        Cow::Borrowed(&self.expected)
+    }
+
     /// Where the template writes a caller's texts.
     fn places(&self) -> &Places {
         self.places.get_or_init(|| budget::within(|| Places::found(self)))
@@ -337,7 +350,8 @@ impl TemplateWriter {
         way: Way<'_>,
     ) -> Result<RenderedTemplate> {
         let clock = clock_of(options);
-        self.rendered_at(values, prompted, options, way, &|format| clock.format(format))
+        let now = |format: &str| clock.format(format);
+        self.rendered_at(values, prompted, options, way, (&self.expected, &now))
     }
 
     fn rendered_at(
@@ -346,7 +360,7 @@ impl TemplateWriter {
         prompted: bool,
         options: &EncodeOptions,
         way: Way<'_>,
-        now: &dyn Fn(&str) -> Option<String>,
+        (expected, now): (&Expected, &dyn Fn(&str) -> Option<String>),
     ) -> Result<RenderedTemplate> {
         let render = RenderOptions { add_generation_prompt: prompted, own: &self.own, now };
         let mut variables: Vec<(&str, &Owned)> = Vec::new();
@@ -356,7 +370,7 @@ impl TemplateWriter {
         let variables: Vec<(&str, &&Owned)> =
             variables.iter().map(|(name, value)| (*name, value)).collect();
         let messages = &&values.messages;
-        self.template.render_as(way, &self.expected, messages, &variables, &render)
+        self.template.render_as(way, expected, messages, &variables, &render)
     }
 
     /// Writes a conversation.
@@ -382,6 +396,7 @@ impl TemplateWriter {
         {
             return Ok(Templated { rendered, trail: trail(roles), dependent: None, dropped });
         }
+        let expected = self.expected_of(&values.messages);
         let times = RefCell::new(Vec::new());
         let written = |way| -> Result<RenderedTemplate> {
             let now = |format: &str| {
@@ -393,7 +408,8 @@ impl TemplateWriter {
                 text
             };
             let prompted = end == End::Prompted;
-            let mut rendered = self.rendered_at(values, prompted, options, way, &now)?;
+            let mut rendered =
+                self.rendered_at(values, prompted, options, way, (&expected, &now))?;
             if end == End::Open {
                 rendered.end_after_message(roles.len() as i32 - 1);
             }

@@ -100,6 +100,13 @@ pub(super) fn contents(writer: &TemplateWriter) -> Contents {
     }
 }
 
+/// Whether a message has calls, and no content.
+pub(super) fn lack_content(messages: &Owned) -> bool {
+    let has = |message: &Owned, key| message.get(key).is_some_and(|value| *value != Owned::Null);
+    let lacks = |message: &Owned| has(message, "tool_calls") && !has(message, "content");
+    matches!(messages, Owned::List(messages) if messages.iter().any(lacks))
+}
+
 /// Whether a call is written beside an empty content alone: beside none, the template fails or passes over the call, at
 /// the end or before a result.
 pub(super) fn needs_content(writer: &TemplateWriter) -> bool {
@@ -115,11 +122,12 @@ pub(super) fn needs_content(writer: &TemplateWriter) -> bool {
         messages.extend_from_slice(after);
         let mut messages = Owned::List(messages);
         writer.with_arguments(&mut messages);
-        matches!(&messages, Owned::List(messages) if is_shown(writer, messages))
+        let Owned::List(messages) = messages else { return false };
+        written(writer, messages, false).is_some_and(|text| text.contains(WORD))
     };
     [&[][..], slice::from_ref(&result)]
         .into_iter()
-        .any(|after| !is_written(Owned::Null, after) && is_written(text(""), after))
+        .any(|after| is_written(text(""), after) && !is_written(Owned::Null, after))
 }
 
 /// Whether the template writes a system message, and fails on a developer's or passes over it.
