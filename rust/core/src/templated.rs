@@ -64,6 +64,9 @@ pub(crate) struct TemplateWriter {
     stencils: Arc<Stencils>,
 }
 
+/// The time in a format, for `strftime_now`; none for a format that gives no time.
+type Now<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 /// What a template needs beside messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Needs {
@@ -360,7 +363,7 @@ impl TemplateWriter {
         prompted: bool,
         options: &EncodeOptions,
         way: Way<'_>,
-        (expected, now): (&Expected, &dyn Fn(&str) -> Option<String>),
+        (expected, now): (&Expected, &Now<'_>),
     ) -> Result<RenderedTemplate> {
         let render = RenderOptions { add_generation_prompt: prompted, own: &self.own, now };
         let mut variables: Vec<(&str, &Owned)> = Vec::new();
