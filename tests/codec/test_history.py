@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import copy
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import data
 import pytest
-from chatcodec import Codec, formats
+from chatcodec import Codec
 from chatcodec.errors import ChatCodecError, MessageError
 from completions import codec_of
+from each_codec import each_codec
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import hostile_texts
-from test_template_codec import PUBLISHED, made, text_of
 
 if TYPE_CHECKING:
     from chatcodec import Encoding
@@ -45,23 +42,9 @@ def conversation(*, has_reasoning: bool, has_calls: bool) -> list[Message]:
     return copy.deepcopy(messages)
 
 
-def codecs() -> list[Codec]:
-    found = []
-    for name in [*data.share(sorted(formats()), 5), *data.share(PUBLISHED, 12)]:
-        try:
-            if name.endswith(".jinja"):
-                with tempfile.TemporaryDirectory() as folder:
-                    found.append(made(text_of(name), Path(folder))[1])
-            else:
-                found.append(codec_of(name))
-        except ChatCodecError:
-            continue  # a format whose control tokens the vocabulary has as text
-    return found
-
-
 def test_each_turn_is_written_as_it_was_when_it_was_last() -> None:
     checked = refused = 0
-    for codec in codecs():
+    for codec in each_codec(formats_of=5, templates_of=12):
         for has_reasoning in (True, False):
             for has_calls in (True, False):
                 messages = conversation(has_reasoning=has_reasoning, has_calls=has_calls)

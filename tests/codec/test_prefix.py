@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import data
 import pytest
-from chatcodec import Codec, formats
 from chatcodec.errors import ChatCodecError
 from chatcodec.prefix import audit_prefix
 from completions import codec_of
-from test_template_codec import CHATML, PUBLISHED, made, text_of
+from each_codec import each_codec
+from test_template_codec import CHATML, made
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chatcodec import Codec
     from chatcodec.prefix import Place, PrefixAudit
 
 PROMPT: Place = "prompt to answer"
@@ -47,24 +47,10 @@ def test_known_formats(name: str, places: set[Place]) -> None:
     assert found.has_reasoning or not places
 
 
-def each_codec() -> list[Codec]:
-    found = []
-    for name in [*data.share(sorted(formats()), 5), *data.share(PUBLISHED, 10)]:
-        try:
-            if name.endswith(".jinja"):
-                with tempfile.TemporaryDirectory() as folder:
-                    found.append(made(text_of(name), Path(folder))[1])
-            else:
-                found.append(codec_of(name))
-        except ChatCodecError:
-            continue  # a format whose control tokens the vocabulary has as text
-    return found
-
-
 def test_what_is_lost_is_what_extend_notes() -> None:
     """A boundary without loss is one at which `extend` has nothing to say, and the other way."""
     agreed = 0
-    for codec in each_codec():
+    for codec in each_codec(formats_of=5, templates_of=10):
         try:
             found = audit_prefix(codec)
         except ChatCodecError:
