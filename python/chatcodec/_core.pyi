@@ -529,6 +529,12 @@ class Codec:
         The template that writes conversations; None where the format writes them.
         """
     @property
+    def text_boundaries(self, /) -> list[str]:
+        """
+        The boundaries between turns where no control token stands, which a caller's text can spell:
+        `"question to answer"`, `"answer to question"`. Empty for a template that refuses a short conversation.
+        """
+    @property
     def text_parts(self, /) -> list[str]:
         """
         What of an assistant's message text may delimit, and no control token: `"calls"`, `"reasoning"`. An assistant's

@@ -450,11 +450,14 @@ def test_turns_that_are_told_apart_by_text_are_said_to_be(tmp_path: Path) -> Non
     special = {"bos_token": "<s>", "eos_token": "</s>"}
     path = folder(tmp_path / "text", ASKED, **special)
     # The reader's turns are ids, whatever the template writes.
-    told = Codec.from_pretrained(path, reader="internlm2").describe()
+    codec = Codec.from_pretrained(path, reader="internlm2")
+    assert codec.text_boundaries == ["question to answer"]
+    told = codec.describe()
     assert "between some turns stands text alone, which a caller's text can spell" in told
     path = folder(tmp_path / "ids", ASKED.replace(" A:", "<|im_end|>"), **special)
-    told = Codec.from_pretrained(path, reader="internlm2").describe()
-    assert "turns and calls are told apart by ids" in told
+    codec = Codec.from_pretrained(path, reader="internlm2")
+    assert codec.text_boundaries == []
+    assert "turns and calls are told apart by ids" in codec.describe()
 
 
 def test_a_template_that_writes_messages_in_another_order_is_described(tmp_path: Path) -> None:

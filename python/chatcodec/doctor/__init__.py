@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from chatcodec.doctor.commands import Commands, commands
 from chatcodec.doctor.comparison import Comparison, compare
 from chatcodec.doctor.forgeries import Forgeries, forge
-from chatcodec.doctor.turns import text_boundaries, written_control
+from chatcodec.doctor.samples import written_control
 from chatcodec.model_files import found_files
 from chatcodec.proof.found import Found, find
 
@@ -124,7 +124,7 @@ def diagnose(
     comparison = None if tokenizer is None else compare(codec, tokenizer)
     forgeries = forge(codec)
     vocabulary = _vocabulary(codec)
-    boundaries = text_boundaries(codec)
+    boundaries = tuple(codec.text_boundaries)
     return Diagnosis(
         model=origin.model,
         files=origin.files(),

@@ -12,7 +12,7 @@ use crate::conversation::{
 use crate::encode::{self, EncodeOptions, Encoding, End, TemplateGiven, Trail};
 use crate::error::{Droppable, Error, MessagePart, Result};
 use crate::event::{Event, EventKind, NoticeKind, Part, TurnReason};
-use crate::format::{BareCalls, DeclaredTools, Format, Guarantee, KeptTools};
+use crate::format::{DeclaredTools, Format, Guarantee, KeptTools};
 use crate::gaps::Gaps;
 use crate::grammar::Grammar;
 use crate::markup::{MarkupReader, Policy};
@@ -262,18 +262,6 @@ impl Codec {
         self.inner.writer.as_ref().map(TemplateWriter::lacking).unwrap_or_default()
     }
 
-    /// What of an assistant's message text may delimit, and no control token: `calls`, `reasoning`. An assistant's text
-    /// that spells such a marker is in [`Encoding::collisions`], except what only [`BareCalls`] reads as a call.
-    pub fn text_parts(&self) -> Vec<&'static str> {
-        let (format, _, grammar) = self.parts();
-        let has_bare = format.bare_calls() != BareCalls::Text && !grammar.bare.is_empty();
-        let parts = [
-            ("calls", grammar.has_calls_of_text() || has_bare),
-            ("reasoning", grammar.has_reasoning_of_text()),
-        ];
-        parts.into_iter().filter(|(_, is_text)| *is_text).map(|(part, _)| part).collect()
-    }
-
     /// What of an assistant's message the template writes and nobody reads: `calls`, `reasoning`.
     pub fn unread(&self) -> Vec<&'static str> {
         let Some(writer) = self.inner.writer.as_ref() else { return Vec::new() };
@@ -414,7 +402,7 @@ impl Codec {
                 let policy = Policy { markup: options.markup, types };
                 aliases = reader.read_values(&mut messages, policy)?;
             }
-            writer.with_arguments(&mut messages);
+            writer.with_usual_form(&mut messages);
             let tools = tools.map(|tools| Owned::new("tools", tools)).transpose()?;
             let tools = tools.filter(|tools| *tools != Owned::Null);
             let values = Values { messages, tools };

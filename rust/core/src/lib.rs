@@ -69,6 +69,7 @@ mod markup;
 
 mod codec;
 
+mod by_text;
 mod derive;
 mod extend;
 mod fit;

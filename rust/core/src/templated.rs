@@ -13,7 +13,6 @@ mod places;
 mod prompts;
 mod stencil;
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -63,9 +62,6 @@ pub(crate) struct TemplateWriter {
     /// What it writes for conversations of shapes that came before.
     stencils: Arc<Stencils>,
 }
-
-/// The time in a format, for `strftime_now`; none for a format that gives no time.
-type Now<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// What a template needs beside messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,9 +188,28 @@ impl TemplateWriter {
         &self.own
     }
 
+    /// Gives messages as engines do: with arguments in the form that the template takes, and calls without content with
+    /// an empty one, if it writes them beside a content alone.
+    pub(crate) fn with_usual_form(&self, messages: &mut Owned) {
+        self.with_arguments(messages);
+        let Owned::List(messages) = messages else { return };
+        let has = |message: &Owned, key| message.get(key).is_some_and(|it| *it != Owned::Null);
+        let lacks = |message: &&mut Owned| has(message, "tool_calls") && !has(message, "content");
+        for message in messages.iter_mut().filter(lacks) {
+            let needs = || budget::within(|| expected::needs_content(self));
+            if !*self.needs_content.get_or_init(needs) {
+                break;
+            }
+            match message.get_mut("content") {
+                Some(content) => *content = text(""),
+                None => message.insert(text("content"), text("")),
+            }
+        }
+    }
+
     /// Gives arguments as engines do: JSON text as an object to a template that writes objects, and an object as JSON
     /// text to one that writes text alone.
-    pub(crate) fn with_arguments(&self, messages: &mut Owned) {
+    fn with_arguments(&self, messages: &mut Owned) {
         let Owned::List(messages) = messages else { return };
         for message in messages {
             let Some(Owned::List(calls)) = message.get_mut("tool_calls") else { continue };
@@ -256,16 +271,6 @@ impl TemplateWriter {
             written.is_ok_and(|it| it.text().contains("vaqz") && !it.text().contains("'vaqz'"))
         };
         is_written(Owned::of_json(JSON)) || !is_written(text(JSON))
-    }
-
-    /// What the template expects of these messages.
-    fn expected_of(&self, messages: &Owned) -> Cow<'_, Expected> {
-        let needs_content =
-            || *self.needs_content.get_or_init(|| budget::within(|| expected::needs_content(self)));
-        if expected::lack_content(messages) && needs_content() {
-            return Cow::Owned(Expected { needs_content: true, ..self.expected.clone() });
-        }
-        Cow::Borrowed(&self.expected)
     }
 
     /// Where the template writes a caller's texts.
@@ -353,8 +358,7 @@ impl TemplateWriter {
         way: Way<'_>,
     ) -> Result<RenderedTemplate> {
         let clock = clock_of(options);
-        let now = |format: &str| clock.format(format);
-        self.rendered_at(values, prompted, options, way, (&self.expected, &now))
+        self.rendered_at(values, prompted, options, way, &|format| clock.format(format))
     }
 
     fn rendered_at(
@@ -363,7 +367,7 @@ impl TemplateWriter {
         prompted: bool,
         options: &EncodeOptions,
         way: Way<'_>,
-        (expected, now): (&Expected, &Now<'_>),
+        now: &dyn Fn(&str) -> Option<String>,
     ) -> Result<RenderedTemplate> {
         let render = RenderOptions { add_generation_prompt: prompted, own: &self.own, now };
         let mut variables: Vec<(&str, &Owned)> = Vec::new();
@@ -373,7 +377,7 @@ impl TemplateWriter {
         let variables: Vec<(&str, &&Owned)> =
             variables.iter().map(|(name, value)| (*name, value)).collect();
         let messages = &&values.messages;
-        self.template.render_as(way, expected, messages, &variables, &render)
+        self.template.render_as(way, &self.expected, messages, &variables, &render)
     }
 
     /// Writes a conversation.
@@ -399,7 +403,6 @@ impl TemplateWriter {
         {
             return Ok(Templated { rendered, trail: trail(roles), dependent: None, dropped });
         }
-        let expected = self.expected_of(&values.messages);
         let times = RefCell::new(Vec::new());
         let written = |way| -> Result<RenderedTemplate> {
             let now = |format: &str| {
@@ -411,8 +414,7 @@ impl TemplateWriter {
                 text
             };
             let prompted = end == End::Prompted;
-            let mut rendered =
-                self.rendered_at(values, prompted, options, way, (&expected, &now))?;
+            let mut rendered = self.rendered_at(values, prompted, options, way, &now)?;
             if end == End::Open {
                 rendered.end_after_message(roles.len() as i32 - 1);
             }

@@ -186,6 +186,13 @@ impl Codec {
         self.inner.text_parts()
     }
 
+    /// The boundaries between turns where no control token stands, which a caller's text can spell:
+    /// `"question to answer"`, `"answer to question"`. Empty for a template that refuses a short conversation.
+    #[getter]
+    fn text_boundaries(&self) -> Vec<&'static str> {
+        self.inner.text_boundaries()
+    }
+
     /// What reads completions: a format, built-in or the caller's; the part of a built-in format that reads answers; a
     /// format derived from the chat template; the model's response template; text up to the id that stops the model.
     #[getter]

@@ -101,7 +101,8 @@ const WRAPPED: [&str; 4] = ["<", "&", "\n", "]"];
 
 /// What stands around strings that hold some texts, beside a call without such texts.
 fn wrap(probes: &Probes, given: Given, plain: &str) -> Option<Wrap> {
-    let (before, _) = plain.split_once(VALUES[0][0])?;
+    let (before, after) = plain.split_once(VALUES[0][0])?;
+    let tail = &after[..after.find(KEYS[1])?];
     let mut found: Option<Wrap> = None;
     for special in WRAPPED {
         let value = format!("Va{special}qz");
@@ -109,8 +110,6 @@ fn wrap(probes: &Probes, given: Given, plain: &str) -> Option<Wrap> {
         let Some(text) = answer(probes, &messages, given) else { continue };
         let Some((head, rest)) = text.split_once(&value) else { continue };
         let Some(at) = head.find(before).map(|at| at + before.len()) else { continue };
-        let (_, tail) = plain.split_once(VALUES[0][0])?;
-        let tail = &tail[..tail.find(KEYS[1])?];
         let (open, Some(close)) = (&head[at..], rest.find(tail).map(|at| &rest[..at])) else {
             continue;
         };

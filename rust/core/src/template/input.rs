@@ -25,8 +25,6 @@ pub(crate) struct Expected {
     pub(crate) contents: Contents,
     /// Whether a developer's message is given as a system message.
     pub(crate) has_no_developer: bool,
-    /// Whether a message with calls and without content is given an empty one.
-    pub(crate) needs_content: bool,
 }
 
 /// How a template takes the contents of messages.
@@ -137,18 +135,6 @@ impl<'a> Reader<'a> {
         Ok(Some(Value::Str(whole)))
     }
 
-    /// Gives a message an empty content.
-    fn add_content(&mut self, message: &mut Dict, path: u32) -> Result<()> {
-        let empty = Value::Str(Text::empty());
-        let content = match self.expected.contents {
-            Contents::Parts => self.parted(empty, path)?,
-            _ => empty,
-        };
-        let key = Value::Str(Text::data("content".into(), Origin::structure(path)));
-        let is_set = message.insert(key, content, &self.meter);
-        self.checked(path, is_set).map(drop)
-    }
-
     /// A text as a list of one part, whose text comes from the content itself.
     fn parted(&mut self, text: Value, path: u32) -> Result<Value> {
         let origin = Origin::structure(path);
@@ -196,10 +182,6 @@ impl<'a> Reader<'a> {
                     });
                     let given = Dict::new(members, dict.origin, &self.meter);
                     *dict = self.checked(path, given)?;
-                }
-                let has = |key| !matches!(dict.get_str(key), None | Some(Value::Undefined(_)));
-                if self.expected.needs_content && has("tool_calls") && !has("content") {
-                    self.add_content(dict, path)?;
                 }
                 dict.message = Some(at as u32);
             }

@@ -19,7 +19,6 @@ pub(super) fn found(writer: &TemplateWriter) -> Expected {
         reasoning: reasoning(writer),
         contents: writer.expected.contents,
         has_no_developer: has_no_developer(writer),
-        needs_content: false,
     }
 }
 
@@ -98,13 +97,6 @@ pub(super) fn contents(writer: &TemplateWriter) -> Contents {
         (true, false) => Contents::Parts,
         _ => Contents::AsGiven,
     }
-}
-
-/// Whether a message has calls, and no content.
-pub(super) fn lack_content(messages: &Owned) -> bool {
-    let has = |message: &Owned, key| message.get(key).is_some_and(|value| *value != Owned::Null);
-    let lacks = |message: &Owned| has(message, "tool_calls") && !has(message, "content");
-    matches!(messages, Owned::List(messages) if messages.iter().any(lacks))
 }
 
 /// Whether a call is written beside an empty content alone: beside none, the template fails or passes over the call, at

@@ -1,6 +1,6 @@
 //! What a codec is, in lines for people.
 
-use chatcodec::{EncodeOptions, Message, Role, TokenId};
+use chatcodec::TokenId;
 
 use super::Codec;
 use crate::reader;
@@ -11,7 +11,7 @@ impl Codec {
         let (format, vocab) = (self.inner.format(), self.inner.vocab());
         let by_text = self.inner.text_parts();
         let guarantee = match format.guarantee() {
-            chatcodec::Guarantee::Ids if self.has_turns_of_text() => {
+            chatcodec::Guarantee::Ids if !self.inner.text_boundaries().is_empty() => {
                 "text is never a control id, but between some turns stands text alone, which a caller's text can spell"
                     .to_owned()
             }
@@ -68,35 +68,5 @@ impl Codec {
         }
         lines.extend(self.inner.template_needs());
         lines.join("\n")
-    }
-
-    /// Whether the template writes no control token between a question and its answer, or after the answer.
-    fn has_turns_of_text(&self) -> bool {
-        if self.template.is_none() {
-            return false;
-        }
-        let turns = [Role::User, Role::Assistant, Role::User];
-        let messages = turns.into_iter().map(|role| Message::new(role, "Hello")).collect();
-        let Ok(encoding) = self.inner.encode(messages, None, &EncodeOptions::default()) else {
-            return false;
-        };
-        let (sources, control) = (encoding.sources(), encoding.is_control());
-        let texts = |message: i32| {
-            let mut found = Vec::new();
-            for (at, source) in sources.iter().enumerate() {
-                if source.is_content() && source.message == message {
-                    found.push(at);
-                }
-            }
-            found
-        };
-        let places: Vec<Vec<usize>> = (0..3).map(texts).collect();
-        places.windows(2).any(|pair| match (pair[0].last(), pair[1].first()) {
-            // A template may write messages in another order.
-            (Some(&before), Some(&after)) => {
-                control.get(before..after).is_some_and(|between| !between.contains(&1))
-            }
-            _ => false,
-        })
     }
 }
