@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.errors import MessageError
+from chatcodec.options import PROMPT_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["appended"]
 
-_BEFORE = ("tools", "date", "effort")
-"""Options that are written at the beginning of a prompt, which an extension has already."""
 _ENDS = ("add_generation_prompt", "continue_final", "stop_final", "thinking")
 """Options of the end of a conversation, which its earlier turns had otherwise."""
 _IGNORED = -100
@@ -72,7 +71,7 @@ class _Appended:
     def extended(self, prompt: Encoding, completion: list[int], at: int, end: int) -> Encoding:
         """Write the messages after an answer, up to the next one or to the end."""
         new = self.messages[at + 1 : end]
-        options = {key: each for key, each in self.options.items() if key not in _BEFORE}
+        options = {key: each for key, each in self.options.items() if key not in PROMPT_OPTIONS}
         if end == len(self.messages):
             return self.extend(prompt, completion, new, self.default | options, at)
         options = {key: each for key, each in options.items() if key not in _ENDS}

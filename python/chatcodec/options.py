@@ -14,7 +14,7 @@ A gateway that passes options on declares them with these types:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chatcodec import ToolTypes
 
 __all__ = [
+    "PROMPT_OPTIONS",
     "BareCalls",
     "Boundary",
     "CallsInReasoning",
@@ -115,6 +116,9 @@ VocabKind: TypeAlias = Literal[
     "sentencepiece", "tokenizer.json", "tiktoken", "vocab.json", "tekken", "gguf"
 ]
 """Kind of the file that a vocabulary was read from."""
+
+PROMPT_OPTIONS: Final = ("tools", "date", "effort")
+"""Options that are written at the beginning of a prompt: an extension of the prompt has them."""
 
 
 class FormatOptions(TypedDict, total=False):

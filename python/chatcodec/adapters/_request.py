@@ -17,6 +17,7 @@ from chatcodec.adapters._history import broken, with_objects
 from chatcodec.adapters._plain import body_of
 from chatcodec.adapters._tools import allowed_tools, is_strict, read_choice, read_tools
 from chatcodec.errors import MessageError
+from chatcodec.options import PROMPT_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,9 +33,6 @@ ROLES = {"system", "developer", "user", "assistant", "tool", "function"}
 
 ARGUMENTS = (".arguments", ".input")
 """The ends of the paths of a call's arguments."""
-
-_BEFORE = ("tools", "date", "effort")
-"""Options that are written at the beginning of a prompt, which an extension has already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +89,7 @@ class Request:
         def write(messages: Sequence[Any], **given: Any) -> Encoding:  # noqa: ANN401
             return self.codec.extend(prompt, completion, messages, **given)
 
-        given = {key: value for key, value in self.options.items() if key not in _BEFORE}
+        given = {key: value for key, value in self.options.items() if key not in PROMPT_OPTIONS}
         return self._with_policy(write, messages, cast("EncodeOptions", given))
 
     def _with_policy(

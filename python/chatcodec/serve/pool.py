@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from chatcodec import Codec
     from chatcodec.serve.apis import Api
-    from chatcodec.serve.memory import Store
+    from chatcodec.serve.memory import Finder
     from chatcodec.serve.settings import Settings
 
 __all__ = ["ReadingPool"]
@@ -149,7 +149,7 @@ class ReadingPool:
 class _Process:
     """One process, with one request at a time."""
 
-    def __init__(self, codec: Codec, settings: Settings, store: Store | None) -> None:
+    def __init__(self, codec: Codec, settings: Settings, store: Finder | None) -> None:
         self.store = store
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()

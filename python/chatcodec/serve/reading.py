@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from chatcodec.adapters import Request
     from chatcodec.serve.apis import Api
     from chatcodec.serve.backends.base import Grammar
-    from chatcodec.serve.memory import Recalled, Store
+    from chatcodec.serve.memory import Finder, Recalled
     from chatcodec.serve.settings import Settings
 
 __all__ = ["Read", "Reader"]
@@ -55,7 +55,7 @@ class Read:
 class Reader:
     """Reads requests for a codec, by the operator's settings."""
 
-    def __init__(self, codec: Codec, settings: Settings, store: Store | None = None) -> None:
+    def __init__(self, codec: Codec, settings: Settings, store: Finder | None = None) -> None:
         """Read the operator's policy. Raises `ValueError` for a setting that means nothing.
 
         `store` has the turns that were answered.

@@ -16,13 +16,22 @@ from typing import TYPE_CHECKING
 
 from chatcodec.serve.memory.recall import Recalled, recall
 from chatcodec.serve.memory.record import turn_of
-from chatcodec.serve.memory.store import MemoryStore, Store
+from chatcodec.serve.memory.store import Finder, MemoryStore, Store
 
 if TYPE_CHECKING:
     from chatcodec import Codec
     from chatcodec.serve.settings import Settings
 
-__all__ = ["MemoryStore", "Recalled", "Store", "fingerprint", "recall", "store_of", "turn_of"]
+__all__ = [
+    "Finder",
+    "MemoryStore",
+    "Recalled",
+    "Store",
+    "fingerprint",
+    "recall",
+    "store_of",
+    "turn_of",
+]
 
 
 def store_of(settings: Settings) -> Store | None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from multiprocessing.connection import Connection
 
-    from chatcodec.serve.memory.store import Store
-    from chatcodec.serve.memory.turns import Path, Turn
+    from chatcodec.serve.memory.store import Finder
+    from chatcodec.serve.memory.turns import Path
 
 __all__ = ["FarStore", "Find"]
 
@@ -27,7 +27,7 @@ class Find:
 
     keys: Sequence[bytes]
 
-    def answer(self, store: Store | None) -> Found | OSError:
+    def answer(self, store: Finder | None) -> Found | OSError:
         """Ask the store."""
         if store is None:
             return len(self.keys), []
@@ -38,9 +38,7 @@ class Find:
 
 
 class FarStore:
-    """A store at the other end of a connection. Reading requests adds nothing to it."""
-
-    size = 0
+    """A store at the other end of a connection, in which a process that reads finds turns."""
 
     def __init__(self, connection: Connection) -> None:
         """Take the connection to the process that has the store."""
@@ -53,18 +51,3 @@ class FarStore:
         if isinstance(found, OSError):
             raise found
         return found
-
-    def add(self, turn: Turn) -> None:
-        """Refuse: turns are added where answers are."""
-        raise NotImplementedError
-
-    def ends(self, client: str | None) -> Iterator[Path]:
-        """Refuse: trajectories are given where answers are."""
-        raise NotImplementedError
-
-    def reward(self, client: str, answer: str, choice: int, value: float) -> bool:
-        """Refuse: rewards are attached where answers are."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Nothing is open."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from chatcodec import Encoding
     from chatcodec.adapters import Request
-    from chatcodec.serve.memory.store import Store
+    from chatcodec.serve.memory.store import Finder
     from chatcodec.serve.memory.turns import Path, Turn
 
 __all__ = ["Recalled", "recall"]
@@ -70,7 +70,7 @@ class Recalled:
     """How many notes there are of each kind."""
 
 
-def recall(request: Request, store: Store, client: str, codec: str) -> tuple[Encoding, Recalled]:
+def recall(request: Request, store: Finder, client: str, codec: str) -> tuple[Encoding, Recalled]:
     """Encode the prompt of a request, as far as it is known by its ids.
 
     `client` and the hash of the codec part histories. Raises what `Request.encode` raises.
@@ -81,7 +81,7 @@ def recall(request: Request, store: Store, client: str, codec: str) -> tuple[Enc
 class _Recall:
     """One request whose history is looked up."""
 
-    def __init__(self, request: Request, store: Store, client: str, codec: str) -> None:
+    def __init__(self, request: Request, store: Finder, client: str, codec: str) -> None:
         self.request, self.store, self.client = request, store, client
         options = {key: each for key, each in request.options.items() if key not in _ENDS}
         told = (json.dumps(each, sort_keys=True, default=str) for each in (request.tools, options))

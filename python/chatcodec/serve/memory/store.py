@@ -16,22 +16,26 @@ if TYPE_CHECKING:
 
     from chatcodec.serve.memory.turns import Path, Turn
 
-__all__ = ["MOST", "MemoryStore", "Store"]
+__all__ = ["MOST", "Finder", "MemoryStore", "Store"]
 
 MOST = 16
 """Answers that are kept for one key, the latest: samples whose texts are the same."""
 
 
-class Store(Protocol):
-    """A store of turns. Any thread may call it. Every method may raise `OSError`."""
+class Finder(Protocol):
+    """What finds turns: a store, or the way to one."""
 
     def find(self, keys: Sequence[bytes]) -> tuple[int, list[Path]]:
         """Find the first of some keys that is known.
 
         Gives its place among the keys, and the paths to its turns, the latest first; the number of
-        keys and no path where none is known.
+        keys and no path where none is known. Raises `OSError`.
         """
         ...
+
+
+class Store(Finder, Protocol):
+    """A store of turns. Any thread may call it. Every method may raise `OSError`."""
 
     def add(self, turn: Turn) -> None:
         """Keep a turn, unless the turn before it is gone. Its conversation counts as used."""
