@@ -384,8 +384,8 @@ class Codec:
 
         `columns` are the new columns, `input_ids` alone by default. As list<int32>: `input_ids`, `labels` (what to train on, with `roles`, `last_only`
         and `ignore_index` as `Encoding.labels` has them; `labels=True` adds them), `position_ids`,
-        `message_indices`; and `attention_mask` (list<int8>), `length` and `original_length`, before it
-        was shortened (int32), `roles` of the messages
+        `message_indices`; and `attention_mask` (list<int8>), `length`, `original_length`, before it
+        was shortened, and `trained`, how many of the ids are trained on (int32), `roles` of the messages
         (list<string>), `neutralized` (list<struct<path: string, spelling: string>>: control spelled in the caller's
         text, as `Encoding.neutralized` has it), `dropped` (list<struct<path: string, why: string>>: parts that the
         ids lack, as `Encoding.dropped` has them), `error` (string). `prefix` comes
@@ -694,6 +694,11 @@ class EncodedTable:
     def num_rows(self, /) -> int:
         """
         How many rows the table has.
+        """
+    @property
+    def untrained(self, /) -> int:
+        """
+        How many rows have labels none of which is trained on; 0 for a table without labels.
         """
 
 @final

@@ -30,10 +30,11 @@ except ImportError as _missing:
         '`Codec.mapper` needs numpy and pyarrow: `pip install "chatcodec[arrow]"`', name="pyarrow"
     ) from _missing
 
-from chatcodec.trained import IGNORED, untrained_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from chatcodec._core import EncodedTable
 
 __all__ = ["Mapper"]
 
@@ -125,7 +126,7 @@ class Mapper:
         encoded = self.codec.encode_table(batch, **self._options)
         module = type(batch).__module__.partition(".")[0]
         table = pa.table(encoded)
-        self._warn_of_untrained(table)
+        _warn_of_untrained(encoded)
         if module == "polars":
             return type(batch)(encoded)
         return table.to_pandas() if module == "pandas" else table
@@ -150,23 +151,9 @@ class Mapper:
         return ", ".join(f"`{field.name}` {kinds[str(field.type)]}" for field in [*schema][1:])
 
     def _encode(self, batch: Any, **changed: Any) -> pa.Table:  # noqa: ANN401
-        table = pa.table(self.codec.encode_table(batch, **{**self._options, **changed}))
-        self._warn_of_untrained(table)
-        return table
-
-    def _warn_of_untrained(self, table: pa.Table) -> None:
-        """Warn of conversations with labels none of which is trained on."""
-        name = f"{self._options.get('prefix', '')}labels"
-        is_asked = self._options.get("labels") or "labels" in (self._options.get("columns") or ())
-        if not is_asked or name not in table.column_names:
-            return
-        count = len(untrained_rows(table[name], self._options.get("ignore_index", IGNORED)))
-        if count:
-            warnings.warn(
-                f"{count} of {len(table)} conversations have nothing to train on: none of their "
-                "ids is one that a model generates; expected an assistant's message",
-                stacklevel=3,
-            )
+        encoded = self.codec.encode_table(batch, **{**self._options, **changed})
+        _warn_of_untrained(encoded)
+        return pa.table(encoded)
 
     def _columns(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Encode a dict of columns; gives the new ones as lists of arrays."""
@@ -204,6 +191,16 @@ class Mapper:
 
 
 _EMPTY = pa.table({"messages": pa.array([], pa.string())})
+
+
+def _warn_of_untrained(encoded: EncodedTable) -> None:
+    """Warn of conversations with labels none of which is trained on."""
+    if encoded.untrained:
+        warnings.warn(
+            f"{encoded.untrained} of {len(encoded)} conversations have nothing to train on: none "
+            "of their ids is one that a model generates; expected an assistant's message",
+            stacklevel=4,
+        )
 
 
 def _column(values: Any) -> Any:  # noqa: ANN401

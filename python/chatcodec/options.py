@@ -80,6 +80,7 @@ OnError: TypeAlias = Literal["raise", "return"]
 TableColumn: TypeAlias = Literal[
     "input_ids",
     "labels",
+    "trained",
     "attention_mask",
     "position_ids",
     "message_indices",

@@ -17,6 +17,8 @@ from strategies import conversations, hostile_texts
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from chatcodec.options import OnLong
+
 CODEC = Codec("internlm2", vocab="embedded")
 SAID = [{"role": "user", "content": "Hello 🦜"}, {"role": "assistant", "content": "b"}]
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
@@ -125,6 +127,32 @@ def test_numbers_are_written_as_python_writes_them() -> None:
     assert ids(pa.Table.from_pylist([{"messages": said}])) == by_batch([{"messages": said}])
 
 
+@given(
+    turns=st.lists(st.lists(st.sampled_from(["user", "assistant", "nobody"]), max_size=4)),
+    longest=st.integers(0, 40),
+    on_long=st.sampled_from(["cut", "drop"]),
+    threads=st.integers(1, 3),
+)
+def test_ids_to_train_on_are_counted(
+    turns: list[list[str]], longest: int, on_long: OnLong, threads: int
+) -> None:
+    said = [[{"role": role, "content": f"turn {at}"} for at, role in enumerate(t)] for t in turns]
+    table = pa.table({"messages": pa.array(said, pa.list_(pa.struct(MESSAGE)))})
+    found = CODEC.encode_table(
+        table,
+        columns=["labels", "trained"],
+        errors="return",
+        max_length=longest,
+        on_long=on_long,
+        threads=threads,
+    )
+    labels = pa.table(found)["labels"].to_pylist()
+    counts = [None if row is None else sum(label != -100 for label in row) for row in labels]
+    assert pa.table(found)["trained"].to_pylist() == counts
+    assert found.untrained == counts.count(0)
+    assert CODEC.encode_table(table, errors="return").untrained == 0
+
+
 def test_columns_are_those_of_the_encodings() -> None:
     table = pa.Table.from_pylist([{"id": 7, "messages": SAID}, {"id": 8, "messages": WRONG}])
     read = encoded(table, columns=ALL, errors="return")
@@ -134,6 +162,7 @@ def test_columns_are_those_of_the_encodings() -> None:
     expected = {
         "input_ids": encoding.ids.tolist(),
         "labels": encoding.labels().tolist(),
+        "trained": sum(label != -100 for label in encoding.labels()),
         "attention_mask": [1] * length,
         "position_ids": list(range(length)),
         "message_indices": encoding.message_indices.tolist(),

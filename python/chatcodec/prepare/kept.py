@@ -29,6 +29,10 @@ class KeptColumns:
         if schema is not None:
             self._types = {name: schema.field(name).type for name in names}
 
+    def is_waiting(self) -> bool:
+        """Whether no rows have decided the types yet."""
+        return len(self._types) < len(self._names)
+
     def columns(self, given: Mapping[str, Any], rows: int) -> tuple[dict[str, Any], dict[int, str]]:
         """Give the columns in their types, and why rows do not fit them.
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chatcodec.trained import IGNORED
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -81,16 +79,15 @@ class Report:
 
     def count(self, table: pa.Table) -> None:
         """Count encoded rows, with the columns `length`, `roles` and others."""
-        lengths = table["length"].to_pylist()
         whole = table["original_length"]
         self.shortened += pc.sum(pc.less(table["length"], whole)).as_py() or 0
-        self.rows += len(lengths)
-        self.ids += sum(lengths)
-        self.longest = max([self.longest, *lengths])
-        self.lengths.update(map(_bucket, lengths))
-        if "labels" in table.column_names:
-            labels = pc.list_flatten(table["labels"])
-            self.trained += pc.sum(pc.not_equal(labels, IGNORED)).as_py() or 0
+        self.rows += len(table)
+        self.ids += pc.sum(table["length"]).as_py() or 0
+        self.longest = max(self.longest, pc.max(table["length"]).as_py() or 0)
+        for counted in pc.value_counts(table["length"]).to_pylist():
+            self.lengths[_bucket(counted["values"])] += counted["counts"]
+        if "trained" in table.column_names:
+            self.trained += pc.sum(table["trained"]).as_py() or 0
         for counted in pc.value_counts(pc.list_flatten(table["roles"])).to_pylist():
             self.roles[counted["values"]] += counted["counts"]
         for name, word, counted in (

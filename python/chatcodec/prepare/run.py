@@ -8,12 +8,14 @@ import json
 import os
 import queue
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chatcodec._core import __version__, pack_table
 from chatcodec.errors import DataError
@@ -22,10 +24,10 @@ from chatcodec.prepare.kept import KeptColumns
 from chatcodec.prepare.report import Report
 from chatcodec.prepare.sources import LINE, Block, Limits, Rejected, find_sources
 from chatcodec.prepare.store import Part, ShardKind, Store
-from chatcodec.trained import IGNORED, untrained_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from concurrent.futures import Future
 
     from chatcodec import Codec
     from chatcodec.options import OnLong
@@ -35,6 +37,9 @@ __all__ = ["Options", "Progress", "prepare"]
 
 SHARD_IDS = 50_000_000
 """Most ids of a shard, where the number of shards is not given."""
+SMALL_SHARD_IDS, SMALL_SHARDS = 4_000_000, 16
+"""Least ids of a shard where there are fewer shards than the second number: each is written by a
+thread of its own."""
 
 _READ = frozenset(
     "messages conversations prompt completion instruction input output system tools".split()  # noqa: SIM905
@@ -73,15 +78,16 @@ class Options:
     """What becomes of longer ones, as `Codec.encode_table` has it."""
     pack: int | None = None
     """Pack conversations into rows of at most so many ids, as `chatcodec.pack_table` does. Those of
-    a part, some 16 MB of rows, are packed together."""
+    a part, some 4 MB of rows, are packed together."""
     shards: int | None = None
-    """Number of shards; by default as many as hold 50 million ids each."""
+    """Number of shards; by default one for each 4 million ids, up to 16, and more where these
+    would have over 50 million each."""
     kind: ShardKind = "parquet"
     """The format of the shards."""
     encode: Mapping[str, Any] = field(default_factory=dict)
     """Options of `Codec.encode_table`."""
     threads: int | None = None
-    """Threads that encode; all cores by default. The output is the same for any number."""
+    """Threads; all cores by default. The output is the same for any number."""
     limits: Limits = field(default_factory=Limits)
     """Sizes that bound memory."""
 
@@ -141,7 +147,7 @@ def prepare(  # noqa: PLR0913 (keywords)
         progress = progress or _Silent()
         _Run(codec, options, sources, store, progress).encode()
         total = store.report()
-        shards = options.shards or max(1, -(-total.ids // SHARD_IDS))
+        shards = options.shards or _shards(total.ids)
         written = 0
 
         def wrote(rows: int) -> None:
@@ -152,8 +158,20 @@ def prepare(  # noqa: PLR0913 (keywords)
         hashes = [{"file": str(s.path), "bytes": s.size, "sha256": s.sha256} for s in sources]
         mapper: Any = codec.mapper()
         manifest = {**header, "made_of": mapper.describe(), "inputs": hashes}
-        store.finish(shards, options.kind, manifest, wrote)
+        store.finish(shards, options.kind, manifest, options.threads or _cores(), wrote)
         return total
+
+
+def _shards(ids: int) -> int:
+    """Tell how many shards so many ids are worth; the number of threads does not change it."""
+    return max(1, -(-ids // SHARD_IDS), min(SMALL_SHARDS, ids // SMALL_SHARD_IDS))
+
+
+def _cores() -> int:
+    """Tell how many cores the process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _check(codec: Codec, options: Options) -> None:
@@ -231,43 +249,50 @@ class _Run:
         self.sources = sources
         self.store = store
         self.progress = progress
+        self.threads = options.threads or _cores()
         self.kept = KeptColumns(options.keep, store.schema())
         self.new = [*dict.fromkeys([*options.columns, *(["labels"] if options.labels else [])])]
         named = [] if options.messages is None else [options.messages]
         self.read = _READ | {*named}
 
     def encode(self) -> None:
-        """Encode all blocks that the journal does not have yet."""
+        """Encode all blocks that the journal does not have yet, a part in each thread."""
         counted = self.store.report()
         total = sum(source.size for source in self.sources)
-        waiting: list[_Encoded] = []
-        size = 0
-        digest = ""
-        with ThreadPoolExecutor(1) as writer:
-            write: Future[None] | None = None
-            for position, block, digest in self._new_blocks():
-                waiting.append(self._encoded(block))
-                size += block.size
-                if size >= self.options.limits.block:
-                    write = self._write(writer, write, waiting, digest, counted)
-                    waiting, size = [], 0
-                self.progress.read(position, total, counted)
+        workers = ThreadPoolExecutor(self.threads)
+        waiting: deque[tuple[int, Future[Part]]] = deque()
+        try:
+            for at, read in enumerate(self._new_parts(), len(self.store.parts)):
+                part = workers.submit(self._make, at, read)
+                waiting.append((read.position, part))
+                if self.kept.is_waiting():
+                    part.result()
+                self._finish(waiting, counted, total, ahead=self.threads + 1)
+            self._finish(waiting, counted, total, ahead=0)
+        finally:
+            workers.shutdown(cancel_futures=True)
+        if not self.store.parts:
             # A run without rows has a part, too, which knows the columns.
-            if waiting or not (self.store.parts or write):
-                write = self._write(writer, write, waiting, digest, counted)
-            if write is not None:
-                write.result()
+            self.store.finish_parts([self._make(0, _Read())])
         self.progress.read(total, total, counted)
 
-    def _write(
-        self,
-        writer: ThreadPoolExecutor,
-        before: Future[None] | None,
-        blocks: Sequence[_Encoded],
-        digest: str,
-        counted: Report,
-    ) -> Future[None]:
-        """Make a part of blocks, and write it in another thread when the part before is written."""
+    def _finish(
+        self, waiting: deque[tuple[int, Future[Part]]], counted: Report, total: int, *, ahead: int
+    ) -> None:
+        """Enter finished parts in the journal, in order; wait until only `ahead` are unfinished."""
+        done: list[tuple[int, Part]] = []
+        while waiting and (len(waiting) > ahead or waiting[0][1].done()):
+            position, made = waiting.popleft()
+            done.append((position, made.result()))
+        if done:
+            self.store.finish_parts([part for _, part in done])
+        for position, part in done:
+            counted.add(part.report)
+            self.progress.read(position, total, counted)
+
+    def _make(self, at: int, read: _Read) -> Part:
+        """Make a part of blocks, and write its files."""
+        blocks = [self._encoded(block) for block in read.blocks]
         tables = [block.table for block in blocks if block.table is not None]
         table = pa.concat_tables(tables or [self._blank()])
         report = Report(rejected=sum(len(block.rejected) for block in blocks))
@@ -279,12 +304,22 @@ class _Run:
         if self.options.pack is not None:
             table = pa.table(pack_table(table, self.options.pack))
             report.packed = len(table)
-        counted.add(report)
         rejects = [_line(item) for block in blocks for item in block.rejected]
-        part = Part(len(blocks), digest, len(table), report)
-        if before is not None:
-            before.result()
-        return writer.submit(self.store.add, table, rejects, part)
+        self.store.write_part(at, table, rejects)
+        return Part(len(blocks), read.digest, len(table), report)
+
+    def _new_parts(self) -> Iterator[_Read]:
+        """Give the blocks that no part has, some megabytes of rows at a time."""
+        read = _Read()
+        for position, block, digest in self._new_blocks():
+            read.blocks.append(block)
+            read.size += block.size
+            read.position, read.digest = position, digest
+            if read.size >= self.options.limits.block // 2:
+                yield read
+                read = _Read()
+        if read.blocks:
+            yield read
 
     def _new_blocks(self) -> Iterator[tuple[int, Block, str]]:
         """Give the blocks that no part has, each with the bytes and the hash of all up to it.
@@ -356,34 +391,28 @@ class _Run:
 
     def _encoded(self, block: Block) -> _Encoded:
         """Encode the rows of a block; what was rejected is in the order of the rows."""
-        rejected = [*block.rejected]
-        if not block.rows.num_rows:
+        rows = block.rows()
+        rejected = rows.rejected
+        if not rows.table.num_rows:
             return _Encoded(None, rejected)
-        if block.is_json:
-            table, kept = self._json_rows(block.rows)
+        if rows.is_json:
+            table, kept = self._json_rows(rows.table)
         else:
-            table, kept = self._table_rows(block.rows)
+            table, kept = self._table_rows(rows.table)
         try:
-            encoded = self._encode(table, LINE if block.is_json else self.options.messages)
+            encoded = self._encode(table, LINE if rows.is_json else self.options.messages)
         except ValueError as error:
             # The table has no column of messages, or a damaged one.
             reason = " ".join(str(error).split())
-            return _Encoded(None, [*rejected, Rejected(block.file, block.numbers[0], reason)])
+            return _Encoded(None, [*rejected, Rejected(block.file, rows.numbers[0], reason)])
         added, reasons = self.kept.columns(kept, len(encoded))
         for name, values in added.items():
             encoded = encoded.append_column(name, values)
-        errors = encoded["error"]
-        if errors.null_count < len(errors):
-            found = enumerate(errors.to_pylist())
-            reasons |= {at: error for at, error in found if error is not None}
-        if "labels" in self.new:
-            ignored = self.options.encode.get("ignore_index", IGNORED)
-            untrained = untrained_rows(encoded["labels"], ignored)
-            reasons = dict.fromkeys(untrained, _UNTRAINED) | reasons
+        reasons |= _reasons(encoded)
         for at in sorted(reasons):
-            text = block.rows[LINE][at].as_py() if block.is_json else None
+            text = rows.table[LINE][at].as_py() if rows.is_json else None
             text = None if text is None or len(text) > _LONG_TEXT else text
-            rejected.append(Rejected(block.file, block.numbers[at], reasons[at], text))
+            rejected.append(Rejected(block.file, rows.numbers[at], reasons[at], text))
         if reasons:
             encoded = encoded.filter(pa.array([at not in reasons for at in range(len(encoded))]))
         rejected.sort(key=lambda item: item.row)
@@ -394,7 +423,8 @@ class _Run:
 
     def _encode(self, table: pa.Table, messages: str | None) -> pa.Table:
         """Encode a table; give the new columns."""
-        columns: Any = [*dict.fromkeys([*self.new, *_COUNTED])]
+        trained = ["trained"] if "labels" in self.new else []
+        columns: Any = [*dict.fromkeys([*self.new, *trained, *_COUNTED])]
         encoded = self.codec.encode_table(
             table,
             messages,
@@ -402,7 +432,7 @@ class _Run:
             errors="return",
             max_length=self.options.max_length or self.options.pack,
             on_long=self.options.on_long,
-            threads=self.options.threads,
+            threads=1,
             **self.options.encode,
         )
         return pa.table(encoded).select(columns)
@@ -437,6 +467,16 @@ class _Run:
         return rows.select([name for name in names if name in self.read]), kept
 
 
+@dataclass(slots=True)
+class _Read:
+    """Blocks that become a part, with the bytes and the hash of all blocks up to their end."""
+
+    blocks: list[Block] = field(default_factory=list)
+    size: int = 0
+    position: int = 0
+    digest: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Encoded:
     """An encoded block: new and kept columns, or no rows; what was rejected, and left out."""
@@ -444,6 +484,18 @@ class _Encoded:
     table: pa.Table | None
     rejected: list[Rejected]
     dropped: int = 0
+
+
+def _reasons(encoded: pa.Table) -> dict[int, str]:
+    """Tell why rows are not written, by their position."""
+    reasons: dict[int, str] = {}
+    if "trained" in encoded.column_names:
+        nothing = pc.indices_nonzero(pc.equal(encoded["trained"], 0))
+        reasons = dict.fromkeys(nothing.to_pylist(), _UNTRAINED)
+    wrong = pc.indices_nonzero(pc.is_valid(encoded["error"]))
+    return reasons | dict(
+        zip(wrong.to_pylist(), encoded["error"].take(wrong).to_pylist(), strict=True)
+    )
 
 
 def _object(line: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import glob
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -21,9 +22,9 @@ from chatcodec.errors import DataError
 from chatcodec.prepare.digest import sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["LINE", "Block", "Limits", "Rejected", "Source", "find_sources"]
+__all__ = ["LINE", "Block", "Limits", "Rejected", "Rows", "Source", "find_sources"]
 
 Kind: TypeAlias = Literal["lines", "json", "parquet", "arrow"]
 
@@ -50,8 +51,8 @@ _BROKEN = (pa.ArrowException, EOFError, ValueError)
 class Limits:
     """Sizes that bound memory, in bytes."""
 
-    block: int = 16 << 20
-    """Rows that are read at once."""
+    block: int = 4 << 20
+    """Rows that a thread encodes at once."""
     line: int = 64 << 20
     """The longest line of JSON; a longer one is rejected."""
     document: int = 256 << 20
@@ -71,26 +72,35 @@ class Rejected:
 
 
 @dataclass(slots=True)
-class Block:
-    """Rows of a file, in order."""
+class Rows:
+    """Rows of a file, in order, and what cannot be read among them."""
 
-    file: str
-    rows: pa.Table
+    table: pa.Table
     """Lines of JSON in the column `LINE`, or the columns of a table."""
     numbers: Sequence[int]
     """The number of each row in its file."""
+    rejected: list[Rejected] = field(default_factory=list)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the rows are lines of JSON."""
+        return [*self.table.column_names] == [LINE]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A stretch of a file, whose rows any thread may read."""
+
+    file: str
+    rows: Callable[[], Rows]
+    last: int
+    """The number of its last row in the file, or of the row before it."""
     size: int
     """Bytes of the rows."""
     position: int
     """Bytes of the file that were read up to here, for progress."""
     digest: bytes
     """Hash of the file up to here: a resumed run compares it."""
-    rejected: list[Rejected] = field(default_factory=list)
-
-    @property
-    def is_json(self) -> bool:
-        """Whether the rows are lines of JSON."""
-        return [*self.rows.column_names] == [LINE]
 
 
 class Reader(Protocol):
@@ -144,22 +154,21 @@ class Source:
         reader = self._tables(columns, limits) if self.kind in {"parquet", "arrow"} else None
         try:
             for block in reader or self._json(limits):
-                done = block.numbers[-1] if block.numbers else done
+                done = block.last
                 yield block
         except (*_BROKEN, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             why = " ".join(str(error).split()) or type(error).__name__
             reason = f"cannot be read after row {done}: {why}" if done else f"cannot be read: {why}"
-            row = done + 1 if done else 0
+            rejected = [Rejected(str(self.path), done + 1 if done else 0, reason)]
             yield Block(
                 file=str(self.path),
-                rows=pa.table({LINE: pa.array([], pa.large_string())}),
-                numbers=[],
+                rows=partial(_texts, str(self.path), done + 1, b"", limits.line, rejected),
+                last=done,
                 size=0,
                 position=self.size,
                 digest=f"broken {done}".encode(),
-                rejected=[Rejected(str(self.path), row, reason)],
             )
             self.sha256 = self.sha256 or sha256(self.path)
 
@@ -175,15 +184,13 @@ class Source:
             else:
                 lines = self._lines(first, stream, limits)
             for number, data, too_long in lines:
-                texts, numbers, rejected = _texts(str(self.path), number, data, limits.line)
                 yield Block(
                     file=str(self.path),
-                    rows=pa.table({LINE: texts}),
-                    numbers=numbers,
+                    rows=partial(_texts, str(self.path), number, data, limits.line, too_long),
+                    last=number + data.removesuffix(b"\n").count(b"\n"),
                     size=len(data),
                     position=file.position,
                     digest=file.hash.digest(),
-                    rejected=too_long + rejected,
                 )
             while file.read(1 << 20):
                 pass  # what follows a compressed stream is part of the file's hash
@@ -252,8 +259,8 @@ class Source:
             first += batch.num_rows
             yield Block(
                 file=str(self.path),
-                rows=pa.Table.from_batches([batch]),
-                numbers=numbers,
+                rows=partial(Rows, pa.Table.from_batches([batch]), numbers),
+                last=first - 1,
                 size=batch.nbytes,
                 position=self.size * (first - 1) // total if total else 0,
                 digest=f"{self.sha256} {first}".encode(),
@@ -368,17 +375,15 @@ def _after_line(stream: Reader, size: int) -> bytes:
     return b""
 
 
-def _texts(
-    file: str, first: int, data: bytes, longest: int
-) -> tuple[pa.Array, Sequence[int], list[Rejected]]:
+def _texts(file: str, first: int, data: bytes, longest: int, too_long: Sequence[Rejected]) -> Rows:
     """Give lines that are not empty as text, with their numbers; reject what is no UTF-8."""
+    rejected = [*too_long]
     data = data.removesuffix(b"\n")
     if not data:
-        return pa.array([], pa.large_string()), [], []
+        return Rows(pa.table({LINE: pa.array([], pa.large_string())}), [], rejected)
     lines = pc.split_pattern(pa.scalar(data, pa.large_binary()), b"\n").values
-    numbers = pa.array(range(first, first + len(lines)), pa.int64())
+    numbers: Sequence[int] = range(first, first + len(lines))
     lengths = pc.binary_length(lines)
-    rejected: list[Rejected] = []
     try:
         texts = lines.cast(pa.large_string())
     except pa.ArrowInvalid:
@@ -395,15 +400,17 @@ def _texts(
     if (pc.max(lengths).as_py() or 0) > longest:
         is_long = pc.greater(lengths, longest)
         reason = f"is longer than {longest} bytes"
-        rejected += [Rejected(file, at, reason) for at in numbers.filter(is_long).to_pylist()]
+        long = pc.indices_nonzero(is_long).to_pylist()
+        rejected += [Rejected(file, first + at, reason) for at in long]
         texts = pc.if_else(is_long, pa.scalar(None, pa.large_string()), texts)
     if pc.min(lengths).as_py() < len(" \t\r"):
         is_empty = pc.equal(pc.utf8_trim_whitespace(texts), "")
         texts = pc.if_else(is_empty, pa.scalar(None, pa.large_string()), texts)
     if texts.null_count:
         is_there = pc.is_valid(texts)
-        texts, numbers = texts.filter(is_there), numbers.filter(is_there)
-    return texts, numbers.to_pylist(), rejected
+        numbers = [first + at for at in pc.indices_nonzero(is_there).to_pylist()]
+        texts = texts.filter(is_there)
+    return Rows(pa.table({LINE: texts}), numbers, rejected)
 
 
 def _decoded(line: bytes) -> str | UnicodeDecodeError:

@@ -169,20 +169,22 @@ class Store:
         for path in [*self.folder.glob("shard-*-of-*"), *(self.folder / name for name in names)]:
             path.unlink(missing_ok=True)
 
-    def add(self, table: pa.Table, rejects: Sequence[bytes], part: Part) -> None:
-        """Write a part: its rows, its rejects and its line in the journal."""
-        at = len(self.parts)
+    def write_part(self, at: int, table: pa.Table, rejects: Sequence[bytes]) -> None:
+        """Write the rows and the rejects of a part; `finish_parts` enters it in the journal."""
         path = self.work / f"part-{at:06}.arrow"
         with self._written(path) as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
         with self._written(self.work / f"part-{at:06}.jsonl") as file:
             file.writelines(rejects)
-        self._append(part.to_dict())
-        self.parts.append(part)
 
-    def _append(self, line: dict[str, Any]) -> None:
+    def finish_parts(self, parts: Sequence[Part]) -> None:
+        """Enter written parts in the journal, after those that it has."""
+        self._append(*(part.to_dict() for part in parts))
+        self.parts += parts
+
+    def _append(self, *lines: dict[str, Any]) -> None:
         with (self.work / _JOURNAL).open("ab") as file:
-            file.write(json.dumps(line).encode() + b"\n")
+            file.writelines(json.dumps(line).encode() + b"\n" for line in lines)
             file.flush()
             os.fsync(file.fileno())
 
@@ -202,9 +204,16 @@ class Store:
         _sync_folder(path.parent)
 
     def finish(
-        self, shards: int, kind: ShardKind, manifest: dict[str, Any], done: Callable[[int], None]
+        self,
+        shards: int,
+        kind: ShardKind,
+        manifest: dict[str, Any],
+        threads: int,
+        done: Callable[[int], None],
     ) -> None:
         """Write the shards, the rejects, the report and last the manifest; delete the parts.
+
+        Each shard is written by one of `threads`.
 
         The metadata of each shard has the manifest's `chatcodec`, `codec` and `made_of`.
         `done` is called with the number of rows of each shard that is written.
@@ -222,7 +231,7 @@ class Store:
             rows = cuts[at + 1] - cuts[at]
             return {"file": path.name, "rows": rows, "sha256": sha256(path)}
 
-        with ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, 4))) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             written = list(pool.map(write, range(shards)))
         with self._written(self.folder / REJECTS) as file:
             for at in range(len(self.parts)):

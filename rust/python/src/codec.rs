@@ -480,8 +480,8 @@ impl Codec {
     ///
     /// `columns` are the new columns, `input_ids` alone by default. As list<int32>: `input_ids`, `labels` (what to train on, with `roles`, `last_only`
     /// and `ignore_index` as `Encoding.labels` has them; `labels=True` adds them), `position_ids`,
-    /// `message_indices`; and `attention_mask` (list<int8>), `length` and `original_length`, before it
-    /// was shortened (int32), `roles` of the messages
+    /// `message_indices`; and `attention_mask` (list<int8>), `length`, `original_length`, before it
+    /// was shortened, and `trained`, how many of the ids are trained on (int32), `roles` of the messages
     /// (list<string>), `neutralized` (list<struct<path: string, spelling: string>>: control spelled in the caller's
     /// text, as `Encoding.neutralized` has it), `dropped` (list<struct<path: string, why: string>>: parts that the
     /// ids lack, as `Encoding.dropped` has them), `error` (string). `prefix` comes

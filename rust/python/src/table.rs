@@ -27,7 +27,8 @@ use crate::ids::ListOf;
 use crate::rows::Columns;
 use crate::typed::Capsule;
 
-/// So many rows are one job of a thread, which puts their ids into columns.
+/// So many rows are one job of a thread, which puts their ids into columns; a single thread has jobs of a whole
+/// record batch.
 const RUN_ROWS: usize = 64;
 
 /// Most ids for which a job makes room before it has them.
@@ -41,6 +42,7 @@ const BATCH_ROWS: usize = 1 << 13;
 pub(crate) enum Output {
     InputIds,
     Labels,
+    Trained,
     AttentionMask,
     PositionIds,
     MessageIndices,
@@ -53,9 +55,10 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    const ALL: [(&'static str, Self); 11] = [
+    const ALL: [(&'static str, Self); 12] = [
         ("input_ids", Self::InputIds),
         ("labels", Self::Labels),
+        ("trained", Self::Trained),
         ("attention_mask", Self::AttentionMask),
         ("position_ids", Self::PositionIds),
         ("message_indices", Self::MessageIndices),
@@ -106,7 +109,7 @@ impl Output {
         let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
         let kind = match self {
             Self::AttentionMask => list(DataType::Int8),
-            Self::Length | Self::OriginalLength => DataType::Int32,
+            Self::Trained | Self::Length | Self::OriginalLength => DataType::Int32,
             Self::Roles => list(DataType::Utf8),
             Self::Neutralized => list(DataType::Struct(fields(["path", "spelling"]))),
             Self::Dropped => list(DataType::Struct(fields(["path", "why"]))),
@@ -211,12 +214,14 @@ fn fields(names: [&str; 2]) -> Fields {
 pub(crate) struct EncodedTable {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
+    /// Number of rows with labels none of which is trained on.
+    untrained: usize,
 }
 
 impl EncodedTable {
     /// A table of one batch.
     pub(crate) fn of_batch(schema: SchemaRef, batch: RecordBatch) -> Self {
-        Self { schema, batches: vec![batch] }
+        Self { schema, batches: vec![batch], untrained: 0 }
     }
 
     /// Encodes the conversations of a table.
@@ -253,6 +258,7 @@ impl EncodedTable {
             .collect::<Result<_, _>>()?;
         let rows = Rows { codec, columns: &columns, options, batches: &given };
         let parts = rows.parts()?;
+        let untrained = parts.iter().map(|part| part.columns.untrained()).sum();
         let groups: Vec<_> =
             groups(parts).into_iter().map(|group| Mutex::new(Some(group))).collect();
         let finish = |at: usize| {
@@ -260,7 +266,7 @@ impl EncodedTable {
             group.map(|group| rows.finish(group, &schema))
         };
         let batches = share(groups.len(), options.threads, finish).into_iter().flatten();
-        Ok(Self { batches: batches.collect::<Result<_, _>>()?, schema })
+        Ok(Self { batches: batches.collect::<Result<_, _>>()?, schema, untrained })
     }
 }
 
@@ -313,6 +319,7 @@ struct Failed {
 impl<'a> Rows<'a> {
     /// Encodes all rows, in parts.
     fn parts(&self) -> Result<Vec<Part<'a>>, Failure> {
+        let run_rows = if self.options.threads > 1 { RUN_ROWS } else { BATCH_ROWS };
         let runs: Vec<(usize, Range<usize>)> = self
             .batches
             .iter()
@@ -320,8 +327,8 @@ impl<'a> Rows<'a> {
             .flat_map(|(batch, rows)| {
                 let count = rows.num_rows();
                 // A batch without rows has its columns, too.
-                let starts = (0..count.max(1)).step_by(RUN_ROWS);
-                starts.map(move |start| (batch, start..(start + RUN_ROWS).min(count)))
+                let starts = (0..count.max(1)).step_by(run_rows);
+                starts.map(move |start| (batch, start..(start + run_rows).min(count)))
             })
             .collect();
         // Nothing after a row that fails is needed.
@@ -383,7 +390,7 @@ impl<'a> Rows<'a> {
         let found = found.into_iter().map(|found| (encoding.path(found.path), found.spelling));
         let left_out = if wants(Output::Dropped) { encoding.dropped() } else { &[] };
         let left_out = left_out.iter().map(|part| (part.path.clone(), part.why.name()));
-        let labels = wants(Output::Labels);
+        let labels = wants(Output::Labels) || wants(Output::Trained);
         let mut row = Row {
             original,
             roles,
@@ -495,6 +502,8 @@ struct Builders<'a> {
     valid: Vec<bool>,
     ids: Vec<i32>,
     labels: Vec<i32>,
+    /// Number of ids of each row that are trained on, if labels are asked for, or their number is.
+    trained: Option<Vec<i32>>,
     indices: Vec<i32>,
     originals: Vec<i32>,
     roles: TextLists<1>,
@@ -559,13 +568,15 @@ fn append_texts(texts: &mut StringBuilder, others: &mut StringBuilder) {
 impl<'a> Builders<'a> {
     fn new(options: &'a TableOptions) -> Self {
         let outputs = &options.outputs;
+        let wants = |output| outputs.contains(&output);
         Self {
             outputs,
-            ignore_index: outputs.contains(&Output::Labels).then_some(options.labels.ignore_index),
+            ignore_index: wants(Output::Labels).then_some(options.labels.ignore_index),
             offsets: vec![0],
             valid: Vec::new(),
             ids: Vec::new(),
             labels: Vec::new(),
+            trained: (wants(Output::Labels) || wants(Output::Trained)).then(Vec::new),
             indices: Vec::new(),
             originals: Vec::new(),
             roles: TextLists::new(),
@@ -580,9 +591,18 @@ impl<'a> Builders<'a> {
         i32::try_from(self.ids.len() + row.ids.len()).is_ok()
     }
 
+    /// Number of rows with labels none of which is trained on.
+    fn untrained(&self) -> usize {
+        let counts = self.trained.iter().flatten().zip(&self.valid);
+        counts.filter(|(count, valid)| **valid && **count == 0).count()
+    }
+
     fn push(&mut self, row: chatcodec::Result<Option<Row>>) {
         match row {
             Ok(Some(row)) => {
+                if let Some(trained) = &mut self.trained {
+                    trained.push(row.labelled.iter().map(Range::len).sum::<usize>() as i32);
+                }
                 self.originals.push(row.original as i32);
                 self.ids.extend_from_slice(&row.ids);
                 if let Some(ignore_index) = self.ignore_index {
@@ -602,6 +622,7 @@ impl<'a> Builders<'a> {
                 self.errors.append_null();
             }
             other => {
+                self.trained.iter_mut().for_each(|trained| trained.push(0));
                 self.valid.push(false);
                 self.originals.push(0);
                 self.roles.push([]);
@@ -627,6 +648,9 @@ impl<'a> Builders<'a> {
         self.valid.extend_from_slice(&others.valid);
         self.ids.extend_from_slice(&others.ids);
         self.labels.extend_from_slice(&others.labels);
+        if let (Some(trained), Some(others)) = (&mut self.trained, &others.trained) {
+            trained.extend_from_slice(others);
+        }
         self.indices.extend_from_slice(&others.indices);
         self.originals.extend_from_slice(&others.originals);
         self.roles.append(others.roles);
@@ -646,6 +670,9 @@ impl<'a> Builders<'a> {
         let mut columns = batch.columns().to_vec();
         for output in self.outputs {
             let list = |items| list::<Int32Type>(&offsets, items, nulls.as_ref());
+            let number = |items: Vec<i32>| -> ArrayRef {
+                Arc::new(Int32Array::new(ScalarBuffer::from(items), nulls.clone()))
+            };
             let column: ArrayRef = match output {
                 Output::InputIds => list(std::mem::take(&mut self.ids)),
                 Output::Labels => list(std::mem::take(&mut self.labels)),
@@ -655,13 +682,9 @@ impl<'a> Builders<'a> {
                     let ones = lengths.iter().map(|&length| length as usize).sum();
                     list_of_ones(&offsets, ones, nulls.as_ref())
                 }
-                Output::Length => {
-                    Arc::new(Int32Array::new(ScalarBuffer::from(lengths.clone()), nulls.clone()))
-                }
-                Output::OriginalLength => {
-                    let lengths = ScalarBuffer::from(std::mem::take(&mut self.originals));
-                    Arc::new(Int32Array::new(lengths, nulls.clone()))
-                }
+                Output::Trained => number(self.trained.take().unwrap_or_default()),
+                Output::Length => number(lengths.clone()),
+                Output::OriginalLength => number(std::mem::take(&mut self.originals)),
                 Output::Roles => self.roles.finish(nulls.as_ref(), |[roles]| roles),
                 Output::Neutralized => self.neutralized.finish(nulls.as_ref(), |texts| {
                     Arc::new(StructArray::new(fields(["path", "spelling"]), texts.into(), None))
@@ -703,6 +726,12 @@ impl EncodedTable {
     #[getter]
     fn num_rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// How many rows have labels none of which is trained on; 0 for a table without labels.
+    #[getter]
+    fn untrained(&self) -> usize {
+        self.untrained
     }
 
     fn __len__(&self) -> usize {
