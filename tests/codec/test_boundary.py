@@ -60,7 +60,7 @@ def entries(codec: Codec) -> dict[str, Callable[[], object]]:
 
     long = "Some words. " * (1 << 15)
     batch = [[{"role": "user", "content": long}]] * 3
-    short = [[USER]] * 3
+    short, many = [[USER]] * 3, [[USER]] * 300
     return {
         "getter": lambda: panics.value,
         "slot": lambda: len(panics),
@@ -80,6 +80,8 @@ def entries(codec: Codec) -> dict[str, Callable[[], object]]:
         "away, loading": away("away", lambda: Format.load(os.devnull)),
         "worker": away("worker", lambda: codec.encode_batch(batch, threads=2)),
         "one worker": away("worker", lambda: codec.encode_batch(short, threads=1)),
+        "worker of many": away("worker", lambda: codec.encode_batch(many)),
+        "one worker of many": away("worker", lambda: codec.encode_batch(many, threads=1)),
         "workers of few": away("worker", lambda: codec.encode_batch(short, threads=3)),
     }
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import data
 import numpy as np
 import pytest
-from chatcodec import Codec, Encoding, Vocab
+from chatcodec import Codec, Encoding, MessageError, Vocab
 from completions import codec_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -209,6 +209,45 @@ def test_a_batch_is_the_same_for_any_number_of_threads(
     assert all(
         batch.ids == batches[0].ids and batch.offsets == batches[0].offsets for batch in batches
     )
+
+
+@given(
+    count=st.integers(60, 300),
+    wrong=st.sets(st.integers(0, 299), max_size=4),
+    threads=st.sampled_from([None, 1, 2, 7, 50]),
+)
+@settings(max_examples=20)
+def test_a_long_batch_is_its_conversations_in_order(
+    embedded: Codec, count: int, wrong: set[int], threads: int | None
+) -> None:
+    """Conversations are read while those before them are encoded."""
+    known = [embedded.encode(messages_of(number)).ids.tolist() for number in range(7)]
+    jobs: list[Any] = [messages_of(number % 7) for number in range(count)]
+    wrong = {at for at in wrong if at < count}
+    unread, unwritten = {"role": "nobody"}, {"role": "assistant", "content": "", "reasoning": "x"}
+    for at in wrong:
+        jobs[at] = [unread if at % 2 else unwritten]
+    batch = embedded.encode_batch(iter(jobs), errors="return", threads=threads)
+    assert len(batch) == count
+    assert set(batch.errors) == wrong
+    assert all(at in wrong or batch[at].ids.tolist() == known[at % 7] for at in range(count))
+    if wrong:
+        with pytest.raises(MessageError) as raised:
+            embedded.encode_batch(jobs, threads=threads)
+        path = str(raised.value)
+        assert any(f"conversations[{at}]." in path for at in wrong)
+
+
+def test_what_reading_raises_ends_a_long_batch(embedded: Codec) -> None:
+    def jobs() -> Iterator[object]:
+        yield from [messages_of(1)] * 500
+        raise OSError("gone")
+
+    before = threading.active_count()
+    with pytest.raises(OSError, match="gone"):
+        embedded.encode_batch(jobs())
+    assert threading.active_count() == before
+    assert len(embedded.encode_batch([messages_of(1)] * 500)) == 500
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 10**6, 10**30])

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use crate::guard::{Place, probe};
 
 /// Time between two checks for signals of a thread that waits.
-const PERIOD: Duration = Duration::from_millis(10);
+pub(crate) const PERIOD: Duration = Duration::from_millis(10);
 
 /// Time between two checks for signals of a thread that works, which may have to wait for the interpreter.
 const WORK_PERIOD: Duration = Duration::from_millis(50);

@@ -15,7 +15,7 @@ pub(crate) fn is_long(bytes: usize, vocab: &Vocab) -> bool {
 }
 
 /// Maximum number of threads of a batch.
-const MAX_THREADS: usize = 256;
+pub(crate) const MAX_THREADS: usize = 256;
 
 /// Amount of text whose encoding takes as long as starting a thread.
 const THREAD_BYTES: usize = 16 << 10;

@@ -18,6 +18,15 @@ pub(crate) fn reserve() {
     block(2 * KEPT);
 }
 
+/// Most bytes that [`grow`] takes at once.
+const GROWN: usize = 1 << 20;
+
+/// Makes the C library take memory for so many bytes at once. A thread's memory otherwise grows by a page at a time,
+/// each by a call of the system that keeps all threads from new memory.
+pub(crate) fn grow(bytes: usize) {
+    block(bytes.min(GROWN));
+}
+
 /// After loading: returns freed memory to the system, if the C library can; takes milliseconds.
 pub(crate) fn give_back() {
     let kept = [block(KEPT), block(KEPT)];

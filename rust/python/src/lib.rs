@@ -25,6 +25,7 @@ mod node;
 mod note;
 mod options;
 mod pack;
+mod pipeline;
 mod pool;
 mod reader;
 mod report;

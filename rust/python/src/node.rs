@@ -180,6 +180,9 @@ pub(crate) fn is_mapping(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if value.is_instance_of::<PyDict>() {
         return Ok(true);
     }
+    if value.is_exact_instance_of::<PyList>() {
+        return Ok(false);
+    }
     value.is_instance(MAPPING.import(value.py(), "collections.abc", "Mapping")?)
 }
 

@@ -12,10 +12,11 @@ use crate::away::{DETACH_BYTES, away, in_place};
 use crate::batch::{encode_all, in_conversation, is_long, text_bytes, threads_for, work_bytes};
 use crate::encoding::{Batch, Encoding};
 use crate::errors::raise;
-use crate::ids::Ids;
+use crate::ids::{Ids, Threads};
 use crate::media::{MEDIA_TOKENS, counted};
 use crate::node::{Raised, Value, is_mapping, members};
 use crate::options::{Method, Options, Writer, on_reasoning, raises};
+use crate::pipeline::{Pipeline, RUN};
 
 impl Codec {
     /// What writes conversations: the template if there is one, else the format.
@@ -155,7 +156,10 @@ impl Codec {
         let py = conversations.py();
         let options = self.options(options, &Method::BATCH)?;
         let raises = raises(errors)?;
+        let threads = options.threads.map(|Threads(threads)| threads);
+        let mut pipeline = Pipeline::new(self.inner.clone(), options.encode.clone(), threads);
         let mut read = Vec::new();
+        let mut count = 0;
         for (index, item) in conversations.try_iter()?.enumerate() {
             py.check_signals()?;
             let conversation = self.read_item(&item?, options.tools.as_ref(), &options)?;
@@ -163,13 +167,22 @@ impl Codec {
                 Err(error) if raises => return Err(raise(in_conversation(index, error))),
                 conversation => read.push(conversation),
             }
+            count += 1;
+            if read.len() == RUN {
+                pipeline.push(std::mem::take(&mut read));
+            }
         }
-        let bytes = read.iter().flatten().map(work_bytes).sum::<usize>() + read.len() * ITEM_BYTES;
-        let (codec, encode, threads) = (self.inner.clone(), options.encode, options.threads);
-        let encode = move || encode_all(&codec, read, &encode, threads);
-        let encoded = self.work(py, bytes, encode)?;
-        let mut encodings = Vec::with_capacity(encoded.len());
-        for (index, encoding) in encoded.into_iter().enumerate() {
+        let encoded = if count == read.len() {
+            let bytes = read.iter().flatten().map(work_bytes).sum::<usize>() + count * ITEM_BYTES;
+            let (codec, encode, threads) = (self.inner.clone(), options.encode, options.threads);
+            let encode = move || encode_all(&codec, read, &encode, threads);
+            vec![self.work(py, bytes, encode)?]
+        } else {
+            pipeline.push(read);
+            pipeline.finish(py)?
+        };
+        let mut encodings = Vec::with_capacity(count);
+        for (index, encoding) in encoded.into_iter().flatten().enumerate() {
             encodings.push(match encoding {
                 Ok(encoding) => Ok(encoding),
                 Err(error) if raises => return Err(raise(in_conversation(index, error))),
