@@ -332,6 +332,12 @@ bench-pages: build $(VENV)/ready
 bench-tables: build $(VENV)/ready
 	$(BIN)/python -m benches.tables
 
+# How work is shared among cores, by instructions (needs valgrind) or by time: see benches/cores.py. Needs ../shared.
+.PHONY: bench-cores
+bench-cores: $(VENV)/ready
+	CARGO_PROFILE_RELEASE_STRIP=none $(MAKE) build
+	$(BIN)/python -m benches.cores $(ARGS)
+
 # Constraints beside xgrammar's own grammars, which `make test-xgrammar` installs.
 .PHONY: bench-constraints
 bench-constraints: build $(VENV)/ready
