@@ -262,6 +262,13 @@ def pages() -> dict[str, str]:
     return texts
 
 
+def address() -> str:
+    """The address of the project's repository, from Cargo.toml; empty until there is one."""
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    repository: str = cargo["workspace"]["package"].get("repository", "")
+    return repository
+
+
 def configuration(texts: dict[str, str]) -> str:
     """The configuration of the generator. Fonts are the reader's own: no page makes a request."""
     files = {file for _, file in NAVIGATION}
@@ -273,9 +280,11 @@ def configuration(texts: dict[str, str]) -> str:
         + "] }"
         for section, pages in sections.items()
     )
+    repository = address()
     return f"""\
 [project]
 site_name = "chatcodec"
+{f'repo_url = "{repository}"' if repository else ""}
 docs_dir = "pages"
 site_dir = "html"
 use_directory_urls = false

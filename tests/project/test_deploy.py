@@ -77,7 +77,8 @@ def test_the_image_gets_the_files_that_a_build_needs() -> None:
     project = tomllib.loads((data.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     workspace = tomllib.loads((data.ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
     folders = {member.partition("/")[0] for member in workspace["members"]}
-    needed = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "python", project["readme"]}
+    readme, _, _ = project["readme"].partition("/")
+    needed = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "python", readme}
     assert {*needed, *project["license-files"], *folders} == {*given}
 
 
