@@ -27,6 +27,9 @@ SECTIONS = {
         ("快速入门", "quickstart.zh.md"),
         ("Tour", "tour.md"),
         ("Concepts", "concepts.md"),
+        ("Cookbook", "cookbook.md"),
+        ("Questions", "faq.md"),
+        ("It does not give my ids", "ids.md"),
     ],
     "Why": [
         ("Why not X", "why.md"),
@@ -44,6 +47,7 @@ SECTIONS = {
     ],
     "Serving": [
         ("Gateway", "gateway.md"),
+        ("What was tried", "compatibility.md"),
         ("Deployment", "deploy.md"),
         ("Agents", "agents.md"),
         ("vLLM", "vllm.md"),
@@ -51,7 +55,7 @@ SECTIONS = {
         ("LMDeploy, Lagent", "lmdeploy.md"),
         ("transformers", "transformers.md"),
         ("Servers", "servers.md"),
-        ("Constraints", "constrain.md"),
+        ("Structured output", "constrain.md"),
         ("Leniency", "leniency.md"),
     ],
     "Training": [

@@ -75,7 +75,7 @@ FRONT = (
 )
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Servers, which do not end, and installation.
-NOT_RUN = ("chatcodec studio", "pip ", "make ")
+NOT_RUN = ("chatcodec studio", "chatcodec serve", "pip ", "make ")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the commands are those of a POSIX shell")
