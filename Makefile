@@ -42,7 +42,7 @@ help:
 	@echo "make pictures the pictures of the documents, with chromium"
 	@echo "make stubs    write the type stubs and the tables of formats"
 	@echo "make bench-data-plane   the gateway beside LiteLLM's proxy and vLLM's frontend in Rust"
-	@echo "make bench    speed beside other libraries into benches/RESULTS.md and docs/benchmarks.md, 20 minutes; bench-quick: three"
+	@echo "make bench    speed beside other libraries into benches/RESULTS.md and docs/generated/benchmarks.md, 20 minutes; bench-quick: three"
 	@echo "make fuzz     fuzz targets, TIME=60 seconds each; needs a C++ compiler"
 	@echo "make try-wheel, try-sdist   build a package, install it elsewhere and try it"
 	@echo "make deny, msrv, test-minimal, miri   licences; the oldest compiler; without the tokenizers library; Miri"

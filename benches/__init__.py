@@ -2,7 +2,8 @@
 
 What goes in: the vocabularies and texts of `../shared` where they are, else the embedded vocabulary
 and the standard library's manual and source. What comes out: `target/bench/results.json` with every
-sample; from it all tables, `benches/RESULTS.md`, and plots; from the tables, `docs/benchmarks.md`.
+sample; from it all tables, `benches/RESULTS.md`, and plots; from the tables,
+`docs/generated/benchmarks.md`.
 
 Reading order is the data flow:
 

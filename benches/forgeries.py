@@ -1,4 +1,4 @@
-"""Which texts become control in which library: the tables of docs/why.md.
+"""Which texts become control in which library: docs/generated/forgeries.md.
 
 `make bench-forgeries` installs the peers and writes the tables; `python -m benches.forgeries`
 prints them. Each control token of a vocabulary is put into each place of a conversation. A place is
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Made = tuple[list[dict[str, Any]], list[dict[str, Any]] | None]
     Library = Callable[[list[dict[str, Any]], list[dict[str, Any]] | None], Sequence[int]]
 
-PAGE = ROOT / "docs" / "why.md"
+PAGE = ROOT / "docs" / "generated" / "forgeries.md"
 NUMBERED = re.compile(r"holder▁no▁[1-9]|<\|reserved_(?!200013)[0-9]+\|>")
 """Hundreds of fillers: the first one of DeepSeek and of gpt-oss is tried for all."""
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")

@@ -2,7 +2,8 @@
 
 The gateway is a process on one core. The engine and the clients are this process, on another one.
 Every answer is checked: it is whole, and the stream's own. With `--litellm`, litellm's proxy takes
-the gateway's place too. With `--write`, the figures and a plot go into docs/gateway.md. Linux only.
+the gateway's place too. With `--write`, the figures and a plot go into
+docs/generated/gateway-load.md. Linux only.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-PAGE = ROOT / "docs" / "gateway.md"
+PAGE = ROOT / "docs" / "generated" / "gateway-load.md"
 LITELLM = ("litellm[proxy]==1.108.7",)
 TASKSET = shutil.which("taskset") or "taskset"
 CHAT = "/v1/chat/completions"

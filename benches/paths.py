@@ -11,7 +11,7 @@ DATA = Path(os.environ.get("CHATCODEC_TEST_DATA", ROOT.parent / "shared"))
 WORK = ROOT / "target" / "bench"
 RESULTS = ROOT / "benches" / "RESULTS.md"
 """All tables of the last full run."""
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "generated" / "benchmarks.md"
 """Their summary."""
 PLOTS = ROOT / "docs" / "benchmarks"
 

@@ -1,7 +1,8 @@
 """The page of the documents: a summary of the tables that `page` made. Pure.
 
-What goes in: the text of `benches/RESULTS.md`. What comes out: that of `docs/benchmarks.md`. Each
-figure is a cell of a table, as it stands there; only rows are counted here.
+What goes in: the text of `benches/RESULTS.md`. What comes out: that of
+`docs/generated/benchmarks.md`. Each figure is a cell of a table, as it stands there; only rows are
+counted here.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def render(tables: str) -> str:
             continue
         made += [f"## {about['title']}", about["short"]]
         if "plot" in about and about["plot"] in found:
-            made.append(f"![{about['title']}](benchmarks/{about['plot']})")
+            made.append(f"![{about['title']}](../benchmarks/{about['plot']})")
         shorten: Callable[[str, Any], str] = SHORT.get(section, _kept)
         made.append(shorten(found, about))
     made += ["## Where a peer is ahead", *_behind(parts)]

@@ -1,8 +1,8 @@
 """Builds the site of the documents into target/site: `make docs`.
 
-Pages are docs/*.md, the changelog, and pages that this script makes: the reference, from the stubs
-and docstrings; and the glossary, from ARCHITECTURE.md. Needs no network. A link to a page or a
-heading that does not exist ends the build.
+Pages are docs/*.md, those that programs write into docs/generated, the changelog, and pages that
+this script makes: the reference, from the stubs and docstrings; and the glossary, from
+ARCHITECTURE.md. Needs no network. A link to a page or a heading that does not exist ends the build.
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ SECTIONS = {
         ("Why not X", "why.md"),
         ("Safety", "safety.md"),
         ("Migration", "migrate.md"),
+        ("What a caller can forge", "forgeries.md"),
         ("Benchmarks", "benchmarks.md"),
     ],
     "Models": [
         ("Models and formats", "models.md"),
+        ("All formats", "all-formats.md"),
+        ("All templates", "all-templates.md"),
+        ("Losses", "losses.md"),
         ("Which format", "which-format.md"),
         ("Any model", "any-model.md"),
         ("Chat templates", "templates.md"),
@@ -57,6 +61,7 @@ SECTIONS = {
         ("Servers", "servers.md"),
         ("Structured output", "constrain.md"),
         ("Leniency", "leniency.md"),
+        ("Gateway under load", "gateway-load.md"),
     ],
     "Training": [
         ("Training", "training.md"),
@@ -178,6 +183,16 @@ def models_by_name() -> str:
     )
 
 
+def documents() -> list[Path]:
+    """The files of the documents; the pages of docs/generated are beside the others in the site."""
+    return sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "generated").glob("*.md")])
+
+
+def plain(path: str) -> str:
+    """A path as the site has it: from its root, or from that of the project."""
+    return re.sub(r"^(\.\./)*(docs/)?(generated/)?", "", path)
+
+
 def adapted(text: str) -> str:
     """A document with its links as they are in the site; files that are no pages are not linked."""
 
@@ -186,20 +201,18 @@ def adapted(text: str) -> str:
         if label is None:
             return found[0]
         path, _, anchor = target.partition("#")
-        name = path.removeprefix("../").removeprefix("docs/")
+        name = plain(path)
         if "://" in target or not path:
             return found[0]
         if name == "CHANGELOG.md":
             name = "changelog.md"
-        known = {file for _, file in NAVIGATION} | {
-            page.name for page in (ROOT / "docs").glob("*.md")
-        }
+        known = {file for _, file in NAVIGATION} | {page.name for page in documents()}
         is_picture = label.startswith("!") and (ROOT / "docs" / name).exists()
         if name in known or is_picture:
             return f"{label}({name}{'#' + anchor if anchor else ''})"
-        if not (ROOT / "docs" / path).exists() and not (ROOT / path).exists():
+        if not (ROOT / "docs" / name).exists() and not (ROOT / name).exists():
             raise SystemExit(f"link to `{target}`: no such file")
-        return f"`{path.removeprefix('../')}`"
+        return f"`{name}`"
 
     return LINK_OR_CODE.sub(link, text)
 
@@ -252,10 +265,7 @@ def check_links(pages: dict[str, str]) -> None:
 
 def pages() -> dict[str, str]:
     """The pages of the site, by file."""
-    texts = {
-        path.name: adapted(path.read_text(encoding="utf-8"))
-        for path in sorted((ROOT / "docs").glob("*.md"))
-    }
+    texts = {path.name: adapted(path.read_text(encoding="utf-8")) for path in documents()}
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     texts |= {
         "changelog.md": adapted(changelog),

@@ -1,4 +1,4 @@
-"""Writes the tables of formats into docs/models.md and docs/agents.md, from the format files.
+"""Writes the tables of formats into docs/generated and docs/agents.md, from the format files.
 
 `python scripts/tables.py` writes them, `--check` fails where they are not up to date.
 """
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chatcodec.prefix import Place
 
 ROOT = Path(__file__).parent.parent
+GENERATED = ROOT / "docs" / "generated"
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -185,8 +186,8 @@ def main() -> int:
     """Writes or checks; the exit code."""
     stale = []
     for path, name, content in [
-        (ROOT / "docs" / "models.md", "formats", formats_table()),
-        (ROOT / "docs" / "models.md", "losses", losses_table()),
+        (GENERATED / "all-formats.md", "formats", formats_table()),
+        (GENERATED / "losses.md", "losses", losses_table()),
         (ROOT / "docs" / "agents.md", "prefix", prefix_table()),
     ]:
         text = path.read_text(encoding="utf-8")

@@ -262,9 +262,9 @@ def test_a_summary_has_the_best_peer_fresh_and_hot() -> None:
         "| Qwen2, English, list | 1 µs · 500 ns | fastokens 4 µs · 100 ns | **4x** · 0.2x |" in said
     )
     assert "| InternLM2 | 1 MB/s  | fastokens 0.25 MB/s | **4x**" in said
-    assert "(benchmarks/messages.svg)" in said
+    assert "(../benchmarks/messages.svg)" in said
     assert "| A message of 2.8 KB | 2    | 0                 | 1 " in said
-    assert "](benchmarks/" not in summary.render(page.render(found, plots=False))
+    assert "](../benchmarks/" not in summary.render(page.render(found, plots=False))
 
 
 def test_a_summary_has_the_targets_that_are_not_met() -> None:

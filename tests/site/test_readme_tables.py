@@ -1,4 +1,4 @@
-"""The tables of formats and vocabularies in docs/models.md are true of the real vocabularies.
+"""The tables of formats and vocabularies are true of the real vocabularies.
 
 `scripts/tables.py` writes the table of formats from the format files and the golden cases. Here
 both tables are read, and what they claim is tried on every vocabulary of the test data.
@@ -19,7 +19,10 @@ from chatcodec import Codec, Vocab
 from chatcodec.options import VocabKind
 from test_vocab_oracles import load
 
-PAGE = (data.ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+PAGE = "".join(
+    (data.ROOT / "docs" / name).read_text(encoding="utf-8")
+    for name in ("generated/all-formats.md", "models.md")
+)
 
 
 def rows(heading: str) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""The table of published chat templates in docs/models.md: what is read of each, and by what.
+"""docs/generated/all-templates.md, the table of published chat templates: what is read of each, and by what.
 
 `UPDATE_DOCS=1 pytest -n 0 tests/template/test_models_page.py` writes it.
 """
@@ -19,7 +19,7 @@ from chatcodec.errors import ChatCodecError
 if TYPE_CHECKING:
     from chatcodec.proof import PartProof
 
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "generated" / "all-templates.md"
 TABLE = re.compile(r"(?<=<!-- templates -->\n\n).*?(?=\n\n<!-- /templates -->)", re.DOTALL)
 COLUMNS = {
     "texts": ("an answer of text", "whole conversations of texts"),
