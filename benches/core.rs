@@ -18,7 +18,7 @@ const DOCUMENT_BYTES: usize = 1 << 20;
 const PAGES: [&str; 3] = [
     include_str!("../README.md"),
     include_str!("../docs/formats.md"),
-    include_str!("../docs/design.md"),
+    include_str!("../ARCHITECTURE.md"),
 ];
 
 /// What is measured: a vocabulary and a text for it.

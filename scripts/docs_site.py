@@ -70,9 +70,7 @@ SECTIONS = {
         ("Clusters", "clusters.md"),
     ],
     "Inside": [
-        ("Design", "design.md"),
         ("Encoder", "encoder.md"),
-        ("Embedded vocabulary", "embedded-vocab.md"),
     ],
     "Reference": [
         ("Reference", "reference.md"),

@@ -288,7 +288,7 @@ SOURCES = (
     Source(*WORDCLOUD, lu_xun, 65),
     Source(*JIEBA, jieba_words, 210),
 )
-"""The mix; docs/embedded-vocab.md gives the origin and the licence of each."""
+"""The mix; EMBEDDED.md beside the model gives the origin and the licence of each."""
 
 
 # --------------------------------------------------------------------------------------------
