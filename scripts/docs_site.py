@@ -74,6 +74,8 @@ SECTIONS = {
     ],
     "Reference": [
         ("Reference", "reference.md"),
+        ("Commands", "commands.md"),
+        ("Metrics", "metrics.md"),
         ("Glossary", "glossary.md"),
         ("Changelog", "changelog.md"),
     ],

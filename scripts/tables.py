@@ -1,4 +1,4 @@
-"""Writes the tables of formats into docs/generated and docs/agents.md, from the format files.
+"""Writes the tables of formats, commands and metrics into docs/generated and docs/agents.md.
 
 `python scripts/tables.py` writes them, `--check` fails where they are not up to date.
 """
@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import cli_tables
 from chatcodec import Codec, Format, MessageError, Vocab, formats
 from chatcodec.prefix import audit_prefix
 
@@ -189,6 +190,8 @@ def main() -> int:
         (GENERATED / "all-formats.md", "formats", formats_table()),
         (GENERATED / "losses.md", "losses", losses_table()),
         (ROOT / "docs" / "agents.md", "prefix", prefix_table()),
+        (GENERATED / "commands.md", "commands", cli_tables.commands()),
+        (GENERATED / "metrics.md", "metrics", cli_tables.metrics()),
     ]:
         text = path.read_text(encoding="utf-8")
         new = updated(text, name, content)
