@@ -1,7 +1,7 @@
 """The commands of the command line and the metrics of the gateway, as Markdown.
 
 What goes in: the parsers of `chatcodec.cli` and the registry of `chatcodec.serve.metrics`. What
-comes out: the generated parts of commands.md and metrics.md in docs/generated; `tables.py` writes them.
+comes out: the generated parts of two files of docs/generated, which `tables.py` writes.
 """
 
 from __future__ import annotations

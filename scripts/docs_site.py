@@ -7,7 +7,6 @@ ARCHITECTURE.md. Needs no network. A link to a page or a heading that does not e
 
 from __future__ import annotations
 
-import ast
 import html
 import re
 import shutil
@@ -16,9 +15,10 @@ import sys
 import tomllib
 from pathlib import Path
 
+import reference
+
 ROOT = Path(__file__).parent.parent
 SITE = ROOT / "target" / "site"
-PACKAGE = ROOT / "python" / "chatcodec"
 
 SECTIONS = {
     "Start": [
@@ -74,6 +74,7 @@ SECTIONS = {
     ],
     "Reference": [
         ("Reference", "reference.md"),
+        *((task.title, f"reference-{name}.md") for name, task in reference.TASKS.items()),
         ("Commands", "commands.md"),
         ("Metrics", "metrics.md"),
         ("Glossary", "glossary.md"),
@@ -84,10 +85,6 @@ SECTIONS = {
 
 NAVIGATION = [entry for entries in SECTIONS.values() for entry in entries]
 
-MODULES = ["_core.pyi", "events.py", "options.py", "errors.py", "rows.py", "mapper.py", "hub.py",
-           "prefix.py", "trajectory.py", "proof/__init__.py"]  # fmt: skip
-"""The files of the reference, before those of the adapters."""
-
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 LINK_OR_CODE = re.compile(
     r"^```.*?^```$|(?P<label>!?\[[^\]\n]*\])\((?P<target>[^)\s]+)\)|`[^`\n]+`",
@@ -96,61 +93,16 @@ LINK_OR_CODE = re.compile(
 """Links, and the blocks and spans of code in which there are none."""
 
 
+MADE = {
+    "CHANGELOG.md": "changelog.md",
+    "ARCHITECTURE.md#words": "glossary.md",
+    "python/chatcodec/_core.pyi": "reference.md",
+    "rust/core/src/format/models.toml": "which-format.md",
+}
+"""Pages of the site, by the files that a repository's reader is led to."""
+
 TABLE_ROW = re.compile(r"^\|.*$", re.MULTILINE)
 ESCAPED_BAR = re.compile(r"`([^`\n]*\\\|[^`\n]*)`")
-
-
-def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """The signature of a function, without quotes around its annotations."""
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    line = f"{node.name}({ast.unparse(node.args)}){returns}"
-    line = re.sub(r"(: |-> )'((?:[^'\\]|\\.)*)'", r"\1\2", line)
-    return line.replace("(self, /, ", "(").replace("(self, /)", "()")
-
-
-def members(node: ast.ClassDef) -> list[str]:
-    """The public methods and properties of a class, as Markdown."""
-    parts = []
-    for member in node.body:
-        if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if member.name.startswith("_") or (doc := ast.get_docstring(member)) is None:
-            continue
-        names = {ast.unparse(decorator) for decorator in member.decorator_list}
-        if "property" in names and member.returns is not None:
-            code = f"{member.name}: {ast.unparse(member.returns)}"
-        else:
-            code = signature(member)
-        parts.append(f"#### `{node.name}.{member.name}`\n\n```py\n{code}\n```\n\n{doc}\n")
-    return parts
-
-
-def module(path: Path, name: str) -> list[str]:
-    """The public classes and functions of a module, as Markdown."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    parts = [f"## `{name}`\n"]
-    if doc := ast.get_docstring(tree):
-        parts.append(doc + "\n")
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            doc = ast.get_docstring(node) or ""
-            parts += [f"### `{node.name}`\n\n{doc}\n", *members(node)]
-        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-            doc = ast.get_docstring(node) or ""
-            parts.append(f"### `{node.name}`\n\n```py\n{signature(node)}\n```\n\n{doc}\n")
-    return parts if len(parts) > 1 else []
-
-
-def reference() -> str:
-    """The reference of the Python package."""
-    parts = ["# Reference\n", "The public names, from the stubs and docstrings of the package.\n"]
-    adapters = sorted(path for path in (PACKAGE / "adapters").glob("*.py") if path.stem[0] != "_")
-    for path in [*(PACKAGE / name for name in MODULES), *adapters]:
-        if path.exists():
-            name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-            name = name.replace("chatcodec._core", "chatcodec").removesuffix(".__init__")
-            parts += module(path, name)
-    return "\n".join(parts)
 
 
 def glossary() -> str:
@@ -204,8 +156,8 @@ def adapted(text: str) -> str:
         name = plain(path)
         if "://" in target or not path:
             return found[0]
-        if name == "CHANGELOG.md":
-            name = "changelog.md"
+        name = MADE.get(f"{name}#{anchor}") or MADE.get(name, name)
+        anchor = "" if name in MADE.values() and name != "changelog.md" else anchor
         known = {file for _, file in NAVIGATION} | {page.name for page in documents()}
         is_picture = label.startswith("!") and (ROOT / "docs" / name).exists()
         if name in known or is_picture:
@@ -271,7 +223,7 @@ def pages() -> dict[str, str]:
         "changelog.md": adapted(changelog),
         "glossary.md": glossary(),
         "which-format.md": models_by_name(),
-        "reference.md": reference(),
+        **reference.pages(),
     }
     return texts
 

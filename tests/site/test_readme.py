@@ -18,9 +18,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import chatcodec
 import data
 import docs_site
 import pytest
+import reference
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$(?=(\s*)(```text\n)?)", re.MULTILINE | re.DOTALL)
 
@@ -107,8 +109,22 @@ def test_the_site_has_each_page_and_no_link_to_nothing() -> None:
     texts = docs_site.pages()
     docs_site.check_links(texts)
     assert set(texts) > {file for _, file in docs_site.NAVIGATION} - {"changelog.md"}
-    assert "### `Codec`" in texts["reference.md"]
+    assert "### `Codec`" in texts["reference-models.md"]
+    assert "(reference-encode.md#codecencode)" in texts["reference.md"]
     assert "| control token |" in texts["glossary.md"]
+
+
+def test_the_reference_has_each_public_name_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reference.missing() == set()
+    core = reference.definitions(reference.PACKAGE / reference.TOP)
+    names = [name for task in reference.TASKS.values() for name in task.names]
+    assert len(set(names)) == len(names)
+    assert {name for name in chatcodec.__all__ if name in core} <= {*names}
+    headings = re.findall(r"^#+ `([\w.]+)`$", "".join(reference.pages().values()), re.MULTILINE)
+    assert [name for name in headings if name.rpartition(".")[2].startswith("_")] == []
+    monkeypatch.setitem(reference.TASKS, "constrain", reference.Task("x", "y", "Constraint"))
+    with pytest.raises(SystemExit, match=r"Codec\.constrain"):
+        reference.pages()
 
 
 @pytest.mark.parametrize("link", ["[x](nothing.md)", "[x](#nothing)", "[x](safety.md#nothing)"])
