@@ -35,14 +35,10 @@ SECTIONS = {
         ("Why not X", "why.md"),
         ("Safety", "safety.md"),
         ("Migration", "migrate.md"),
-        ("What a caller can forge", "forgeries.md"),
         ("Benchmarks", "benchmarks.md"),
     ],
     "Models": [
         ("Models and formats", "models.md"),
-        ("All formats", "all-formats.md"),
-        ("All templates", "all-templates.md"),
-        ("Losses", "losses.md"),
         ("Which format", "which-format.md"),
         ("Any model", "any-model.md"),
         ("Chat templates", "templates.md"),
@@ -61,7 +57,6 @@ SECTIONS = {
         ("Servers", "servers.md"),
         ("Structured output", "constrain.md"),
         ("Leniency", "leniency.md"),
-        ("Gateway under load", "gateway-load.md"),
     ],
     "Training": [
         ("Training", "training.md"),
@@ -72,11 +67,18 @@ SECTIONS = {
     "Inside": [
         ("Encoder", "encoder.md"),
     ],
+    "Tables": [
+        ("All formats", "all-formats.md"),
+        ("All templates", "all-templates.md"),
+        ("Losses", "losses.md"),
+        ("What a caller can forge", "forgeries.md"),
+        ("Gateway under load", "gateway-load.md"),
+        ("Commands", "commands.md"),
+        ("Metrics", "metrics.md"),
+    ],
     "Reference": [
         ("Reference", "reference.md"),
         *((task.title, f"reference-{name}.md") for name, task in reference.TASKS.items()),
-        ("Commands", "commands.md"),
-        ("Metrics", "metrics.md"),
         ("Glossary", "glossary.md"),
         ("Changelog", "changelog.md"),
     ],
