@@ -71,6 +71,7 @@ SECTIONS = {
         ("All formats", "all-formats.md"),
         ("All templates", "all-templates.md"),
         ("Losses", "losses.md"),
+        ("Keys of format files", "format-keys.md"),
         ("What a caller can forge", "forgeries.md"),
         ("Gateway under load", "gateway-load.md"),
         ("Commands", "commands.md"),

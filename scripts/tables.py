@@ -1,4 +1,4 @@
-"""Writes the tables of formats, commands and metrics into docs/generated and docs/agents.md.
+"""Writes the tables of formats, keys, commands and metrics into docs/generated and docs/agents.md.
 
 `python scripts/tables.py` writes them, `--check` fails where they are not up to date.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cli_tables
+import format_keys
 from chatcodec import Codec, Format, MessageError, Vocab, formats
 from chatcodec.prefix import audit_prefix
 
@@ -190,6 +191,7 @@ def main() -> int:
         (GENERATED / "all-formats.md", "formats", formats_table()),
         (GENERATED / "losses.md", "losses", losses_table()),
         (ROOT / "docs" / "agents.md", "prefix", prefix_table()),
+        (GENERATED / "format-keys.md", "keys", format_keys.table()),
         (GENERATED / "commands.md", "commands", cli_tables.commands()),
         (GENERATED / "metrics.md", "metrics", cli_tables.metrics()),
     ]:

@@ -14,40 +14,61 @@ use chatcodec_vocab::TokenId;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
+    /// The name of the format.
     pub(super) name: String,
+    /// Whether ids or ordinary text tell turns apart: `ids` or `text`.
     pub(super) guarantee: Guarantee,
+    /// The reference that the file follows.
     pub(super) source: String,
+    /// The kind of vocabulary, for people.
     #[serde(default)]
     pub(super) vocabulary: String,
+    /// Words in the names of its models.
     #[serde(default)]
     pub(super) models: Vec<String>,
+    /// Kinds of conversations that the model's template writes otherwise.
     #[serde(default)]
     pub(super) refuses: Vec<Refused>,
+    /// Classes of tokenizers that only its models have.
     #[serde(default)]
     pub(super) tokenizer_classes: Vec<String>,
+    /// Before the first message.
     #[serde(default)]
     pub(super) begin: String,
+    /// After the last message.
     #[serde(default)]
     pub(super) end: String,
+    /// Tokens that the vocabulary's file lacks.
     #[serde(default)]
     pub(super) append: Vec<String>,
+    /// The id of the first appended token.
     pub(super) append_at: Option<TokenId>,
+    /// Control tokens that are ordinary words: not reported in `neutralized`.
     #[serde(default)]
     pub(super) silent: Vec<String>,
+    /// Further markers, for `guarantee = "text"`.
     #[serde(default)]
     pub(super) markers: Vec<String>,
+    /// Whether user and assistant must alternate.
     #[serde(default)]
     pub(super) order: Order,
+    /// The system message of a conversation without one.
     pub(super) default_system: Option<String>,
+    /// What may come back as the text of the turn around it.
     #[serde(default)]
     pub(super) losses: Vec<Loss>,
+    /// In which messages reasoning is written.
     #[serde(default)]
     pub(super) reasoning: ReasoningWhen,
+    /// Control tokens by name: a spelling, or several of one id.
     pub(super) control: BTreeMap<String, OneOrMany>,
+    /// Markers of calls and reasoning that are ordinary text, by name.
     #[serde(default)]
     pub(super) text: BTreeMap<String, OneOrMany>,
+    /// Control tokens with text around them, by name.
     #[serde(default)]
     pub(super) tag: BTreeMap<String, OneOrMany>,
+    /// The format's own names of roles: word = role.
     #[serde(default)]
     pub(super) roles: BTreeMap<String, String>,
     pub(super) generation: GenerationFile,
@@ -76,7 +97,7 @@ pub(super) struct File {
     pub(super) also: BTreeMap<String, AlsoFile>,
     #[serde(default)]
     pub(super) media: BTreeMap<String, MediaFile>,
-    /// See [`super::variant`], which reads them.
+    /// The format `name:V`: this file with other values of these keys; `false` removes a key.
     #[serde(default, rename = "variant")]
     pub(super) _variant: IgnoredAny,
 }
@@ -155,12 +176,17 @@ pub(crate) enum ReasoningWhen {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GenerationFile {
+    /// Opens the assistant's turn.
     pub(super) prompt: String,
+    /// Whether a prompt also follows an answer.
     #[serde(default)]
     pub(super) when: GenerationWhen,
+    /// Further tokens that stop the model.
     #[serde(default)]
     pub(super) stop: String,
+    /// The prompt for `thinking=True`.
     pub(super) thinking: Option<String>,
+    /// The prompt for `thinking=False`.
     pub(super) no_thinking: Option<String>,
 }
 
@@ -178,11 +204,15 @@ pub(crate) enum GenerationWhen {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlaceFile {
+    /// Where the system message stands.
     #[serde(default)]
     pub(super) system: SystemPlace,
+    /// Where the tools stand.
     pub(super) tools: Option<ToolsPlace>,
+    /// Where results stand.
     #[serde(default)]
     pub(super) results: ResultsPlace,
+    /// Which conversations the format's own turn begins.
     #[serde(default)]
     pub(super) begin: BeginWhen,
 }
@@ -250,6 +280,7 @@ pub(super) struct ToolsFile {
     /// Variables of the template.
     #[serde(default)]
     pub(super) with: BTreeMap<String, toml::Value>,
+    /// In which messages reasoning is written where tools are given; by default those of `reasoning`.
     pub(super) reasoning: Option<ReasoningWhen>,
 }
 
@@ -257,14 +288,20 @@ pub(super) struct ToolsFile {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListFile {
+    /// White space between content and calls.
     #[serde(default)]
     pub(super) after_content: String,
+    /// Before a list of calls.
     pub(crate) open: Option<OneOrMany>,
+    /// Between two calls.
     #[serde(default)]
     pub(super) between: String,
+    /// After a list of calls.
     pub(crate) close: Option<OneOrMany>,
+    /// What a call within reasoning is.
     #[serde(default)]
     pub(super) in_reasoning: InReasoning,
+    /// Where a call without its token is a call, for streams with `tools=`.
     #[serde(default)]
     pub(super) bare: BareCalls,
 }
@@ -297,10 +334,13 @@ pub enum InReasoning {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FrameFile {
+    /// Before results that follow each other.
     #[serde(default)]
     pub(crate) open: String,
+    /// Between two results.
     #[serde(default)]
     pub(super) between: String,
+    /// After the last result.
     #[serde(default)]
     pub(crate) close: String,
 }
@@ -309,7 +349,9 @@ pub(super) struct FrameFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FramesFile {
+    /// The turn of a message's reasoning, in formats with several turns for one message.
     pub(super) reasoning: Option<OneOrMany>,
+    /// The turn of the text beside calls.
     pub(super) content: Option<OneOrMany>,
 }
 
@@ -317,6 +359,7 @@ pub(super) struct FramesFile {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OptionsFile {
+    /// Values of `effort`, the default first.
     #[serde(default)]
     pub(super) effort: Vec<String>,
 }
@@ -325,7 +368,9 @@ pub(super) struct OptionsFile {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LastFile {
+    /// The rows of the last message.
     pub(super) assistant: Option<OneOrMany>,
+    /// Which messages these rows write.
     #[serde(default)]
     pub(super) when: LastWhen,
 }
@@ -347,34 +392,49 @@ pub(crate) enum LastWhen {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AfterToolFile {
+    /// The rows after a result, where no header begins them.
     pub(super) assistant: Option<OneOrMany>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TurnFile {
+    /// The rows of system messages.
     pub(super) system: Option<OneOrMany>,
+    /// The rows of users' messages.
     pub(super) user: OneOrMany,
+    /// The rows of the assistant's messages.
     pub(super) assistant: OneOrMany,
+    /// The rows of results.
     pub(super) tool: Option<OneOrMany>,
+    /// The turn that declares tools; a second pattern is for conversations without a system message.
     pub(super) tools: Option<OneOrMany>,
+    /// The format's own first turn.
     pub(super) begin: Option<String>,
+    /// The turn of the default system message, where it differs.
     pub(super) default_system: Option<String>,
+    /// The turn of a conversation without a system message; the second pattern has tools.
     pub(super) without_system: Option<OneOrMany>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NamedFile {
+    /// The rows of system messages with this name.
     pub(super) system: Option<OneOrMany>,
+    /// The rows of results with this name.
     pub(super) tool: Option<OneOrMany>,
 }
 
 #[derive(Deserialize)]
 pub(super) struct CallFile {
+    /// How one call is written: the first is written, all are read.
     pub(super) item: OneOrMany,
+    /// Further ways that are only read, with a notice `mended`.
     pub(super) also: Option<OneOrMany>,
+    /// The form of ids: `alphanumeric9`, or words around `{name}` and `{index}`.
     pub(super) id: Option<String>,
+    /// The name of a result: words around `{name}`.
     pub(super) result: Option<String>,
     /// The keys of the call's shape.
     #[serde(flatten)]
@@ -391,14 +451,18 @@ pub(super) const ALSO_KEYS: &[&str] = &["item", "after"];
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswerFile {
+    /// Read before an answer, never written.
     pub(super) open: String,
+    /// Read after an answer, never written.
     pub(super) close: String,
 }
 
 /// Forms of calls that are only read.
 #[derive(Deserialize)]
 pub(super) struct AlsoFile {
+    /// Another way to write a call, which is only read.
     pub(super) item: OneOrMany,
+    /// What may follow such a call.
     pub(crate) after: Option<OneOrMany>,
     /// The keys of the call's shape.
     #[serde(flatten)]

@@ -18,10 +18,14 @@ use crate::pattern::{Piece, is_white};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MediaFile {
+    /// Before the placeholders; alone, without `each`, the part.
     #[serde(default)]
     open: String,
+    /// The placeholder, once for each embedding.
     each: Option<String>,
+    /// Between two rows of placeholders.
     between: Option<String>,
+    /// After the placeholders.
     #[serde(default)]
     close: String,
 }
