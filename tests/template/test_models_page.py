@@ -1,4 +1,4 @@
-"""docs/generated/all-templates.md, the table of published chat templates: what is read of each, and by what.
+"""The table of published chat templates: what is read of each, and by what.
 
 `UPDATE_DOCS=1 pytest -n 0 tests/template/test_models_page.py` writes it.
 """
