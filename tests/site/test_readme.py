@@ -133,6 +133,33 @@ def test_a_link_to_nothing_ends_the_build(link: str) -> None:
         docs_site.check_links({"index.md": f"# Title\n\n{link}\n", "safety.md": "# Safety\n"})
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *data.ROOT.glob("*.md"),
+        *(data.ROOT / "docs").rglob("*.md"),
+        *(data.ROOT / "benches").glob("*.md"),
+    ],
+    ids=lambda path: path.relative_to(data.ROOT).as_posix(),
+)
+def test_a_link_of_a_file_leads_to_a_file(path: Path) -> None:
+    """In the repository as in the site, where the pages are in one folder."""
+    text = path.read_text(encoding="utf-8")
+    targets = [
+        found["target"] for found in docs_site.LINK_OR_CODE.finditer(text) if found["target"]
+    ]
+    wrong = []
+    for target in targets:
+        file, _, anchor = target.partition("#")
+        led = path.parent / file if file else path
+        if "://" in target or (led.exists() and not anchor):
+            continue
+        headings = docs_site.HEADING.findall(led.read_text("utf-8")) if led.is_file() else []
+        if anchor not in {docs_site.slug(heading) for heading in headings}:
+            wrong.append(target)
+    assert wrong == []
+
+
 def test_the_readme_has_code() -> None:
     assert "README.md" in DOCUMENTS
 
