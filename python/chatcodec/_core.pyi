@@ -464,7 +464,7 @@ class Codec:
 
             data = data.map(codec.mapper(labels=True), batched=True)
 
-        Needs `pip install "chatcodec[arrow]"`. Raises `ImportError` without pyarrow, and what `encode_table` raises
+        Needs `pip install numpy pyarrow`. Raises `ImportError` without pyarrow, and what `encode_table` raises
         for options that are wrong.
         """
     def parse(self, /, completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str", prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, markers: "Markers" = "ids", *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None, calls_in_reasoning: "CallsInReasoning | None" = None, bare_calls: "BareCalls | None" = None) -> Parsed:
@@ -1593,7 +1593,7 @@ class Vocab:
         Reads the vocabulary of a model on the Hugging Face hub, such as `"Qwen/Qwen3-8B"`; or, if
         `name_or_dir` is a folder or a file, as `load` does.
 
-        Names need `pip install "chatcodec[hub]"`. Cached files are used without a request to the
+        Names need `pip install huggingface_hub`. Cached files are used without a request to the
         hub; missing files are downloaded: only the tokenizer's files, no weights. `revision` is a
         branch, a tag or a commit. `token` is the hub's token: a string, `True` for the stored
         token, or `False` for none. `local_files_only=True` uses only cached files. The other

@@ -33,7 +33,7 @@ try:
     )
 except ImportError as _missing:
     raise ImportError(
-        'no such file or folder; names on the Hugging Face hub need `pip install "chatcodec[hub]"`',
+        "no such file or folder; names on the Hugging Face hub need `pip install huggingface_hub`",
         name="huggingface_hub",
     ) from _missing
 

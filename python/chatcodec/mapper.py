@@ -27,7 +27,7 @@ try:
     import pyarrow as pa
 except ImportError as _missing:
     raise ImportError(
-        '`Codec.mapper` needs numpy and pyarrow: `pip install "chatcodec[arrow]"`', name="pyarrow"
+        "`Codec.mapper` needs numpy and pyarrow: `pip install numpy pyarrow`", name="pyarrow"
     ) from _missing
 
 

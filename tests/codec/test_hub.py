@@ -429,6 +429,6 @@ def test_a_folder_or_a_file_needs_no_hub(tmp_path: Path, monkeypatch: pytest.Mon
 def test_without_the_client_its_absence_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     monkeypatch.delitem(sys.modules, "chatcodec.hub", raising=False)
-    with pytest.raises(ImportError, match=r'pip install "chatcodec\[hub\]"') as caught:
+    with pytest.raises(ImportError, match="pip install huggingface_hub") as caught:
         Vocab.from_pretrained("someone/model")
     assert caught.value.name == "huggingface_hub"

@@ -298,8 +298,8 @@ def serve(args: Namespace) -> bool:
     """Serve until the process gets a signal to end."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        needs = ", ".join(missing)
-        raise UsageError(f"serve: needs {needs}; install them with `pip install chatcodec[serve]`")
+        packages = " ".join(name.replace("_", "-") for name in missing)
+        raise UsageError(f"serve: needs {', '.join(missing)}; `pip install {packages}`")
     if args.hash_key:
         return print_hash()
     if args.demo:
@@ -394,7 +394,7 @@ def memory_of(args: Namespace) -> int:
         if not size:
             raise UsageError("--trajectories: needs what keeps them, `--memory SIZE`")
         if importlib.util.find_spec("pyarrow") is None:
-            raise UsageError("--trajectories: needs pyarrow; `pip install chatcodec[arrow]`")
+            raise UsageError("--trajectories: needs pyarrow; `pip install pyarrow`")
     return size
 
 

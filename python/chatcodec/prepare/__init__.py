@@ -16,9 +16,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 if find_spec("pyarrow") is None:
-    raise ImportError(
-        '`chatcodec.prepare` needs pyarrow: `pip install "chatcodec[arrow]"`', name="pyarrow"
-    )
+    raise ImportError("`chatcodec.prepare` needs pyarrow: `pip install pyarrow`", name="pyarrow")
 
 from chatcodec.prepare.report import Report
 from chatcodec.prepare.run import Options, prepare

@@ -245,7 +245,7 @@ impl Vocab {
     /// Reads the vocabulary of a model on the Hugging Face hub, such as `"Qwen/Qwen3-8B"`; or, if
     /// `name_or_dir` is a folder or a file, as `load` does.
     ///
-    /// Names need `pip install "chatcodec[hub]"`. Cached files are used without a request to the
+    /// Names need `pip install huggingface_hub`. Cached files are used without a request to the
     /// hub; missing files are downloaded: only the tokenizer's files, no weights. `revision` is a
     /// branch, a tag or a commit. `token` is the hub's token: a string, `True` for the stored
     /// token, or `False` for none. `local_files_only=True` uses only cached files. The other
