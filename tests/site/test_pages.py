@@ -476,18 +476,25 @@ def test_the_studio_shows_what_is_typed(browser: Browser) -> None:
             page.locator("mark").first.wait_for(state="detached")
             assert "Bonjour" in page.locator(".tokens").inner_text()
             page.locator("#messages").fill('[{"role": "boss", "content": "x"}]')
-            page.get_by_role("alert").filter(has_text="messages").wait_for()
-            alert = page.locator("[role=alert]")
+            alert = page.locator("#messages-error:not(:empty)")
+            alert.wait_for()
             assert "messages[0].role" in alert.inner_text()
-            # It can be seen, and the result of before is not taken for the answer.
+            # It can be seen, and no result of before is taken for the answer.
             (box, panel) = (alert.bounding_box(), page.locator(".detail").bounding_box())
             assert box is not None
             assert panel is not None
             assert box["y"] >= 0
             assert box["y"] + box["height"] <= panel["y"]
-            assert page.locator(".stale .tokens").count() == 1
+            assert page.locator("#messages[aria-invalid=true]").count() == 1
+            assert not page.locator(".tokens").is_visible()
+            page.locator("#tools").fill("{")
+            page.locator("#messages").fill("[]")
+            page.locator("#tools-error:not(:empty)").wait_for()
+            assert page.locator("#messages-error").inner_text() == ""
+            page.locator("#tools").fill("")
             page.locator("#messages").fill('[{"role": "user", "content": "Salut"}]')
-            page.locator(".stale").wait_for(state="detached")
+            page.locator(".tokens").filter(has_text="Salut").wait_for()
+            assert page.locator("[aria-invalid]").count() == 0
         finally:
             page.close()
             studio.shutdown()

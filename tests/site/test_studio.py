@@ -108,6 +108,14 @@ def test_a_request_is_refused_with_the_reason(
     assert why in answer["error"]
 
 
+def test_an_error_names_its_place(studio: Studio) -> None:
+    boss = [{"role": "boss", "content": "x"}]
+    _, answer = post(studio, "/encode", {**CHOICE, "messages": boss})
+    assert answer["path"] == "messages[0].role"
+    _, answer = post(studio, "/encode", {**CHOICE, "format": "no", "messages": FORGED})
+    assert answer["path"] == "format"
+
+
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "localhost:1", "127.0.0.1.nip.io"])
 def test_another_host_is_refused(studio: Studio, method: str, host: str) -> None:

@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatcodec._core import Codec, Format, Vocab, formats
+from chatcodec.errors import FormatError, TemplateError, VocabError
 from chatcodec.pages.document import escaped_json, page
 from chatcodec.pages.inspector import encoding_data
 from chatcodec.pages.timeline import stream_data
@@ -120,6 +121,13 @@ def _member(request: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: 
     return value
 
 
+def _place_of(error: Exception) -> str:
+    """Name the part of a request that an error is about, such as `messages[0].role`."""
+    if isinstance(error, FormatError | TemplateError):
+        return "format"
+    return getattr(error, "path", "") or ("vocabulary" if isinstance(error, VocabError) else "")
+
+
 class _Handler(BaseHTTPRequestHandler):
     """Answers one connection."""
 
@@ -155,7 +163,8 @@ class _Handler(BaseHTTPRequestHandler):
             status, value = refused.status, {"error": str(refused)}
             self.close_connection = True
         except (ValueError, TypeError, OSError, RecursionError) as error:
-            status, value = HTTPStatus.BAD_REQUEST, {"error": str(error)}
+            status = HTTPStatus.BAD_REQUEST
+            value = {"error": str(error), "path": _place_of(error)}
         self._send(status, "application/json", escaped_json(value))
 
     def _check_host(self) -> None:
