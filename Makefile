@@ -93,7 +93,7 @@ pictures: build
 test-browser: build $(VENV)/ready
 	@$(BIN)/pip install --quiet --group browser
 	@command -v chromium >/dev/null || apt-get install -y chromium
-	$(BIN)/python -m pytest -n 2 tests/site/test_pages.py
+	$(BIN)/python -m pytest -n 2 tests/site/test_pages.py tests/site/test_studio_page.py
 
 # On a Python without the global interpreter lock, for which some tools of the tests have no wheels.
 FREE_THREADED_TESTS := $(addprefix tests/codec/test_,codec.py encoding.py extend.py pickle.py threads.py) \

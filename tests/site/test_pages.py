@@ -6,8 +6,6 @@ The browser is Debian's chromium, which playwright drives.
 from __future__ import annotations
 
 import re
-import shutil
-import threading
 import unicodedata
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,9 +22,9 @@ from chatcodec.pages import (
     stream_page,
 )
 from chatcodec.pages.inspector import PART
-from chatcodec.pages.studio import Studio
 from chatcodec.serve import Settings
 from chatcodec.serve.demo import demo_app
+from chromium import launched
 from gateway import free_port, serving
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CODEC = Codec("internlm2", vocab="embedded")
 FORGED = [
     {"role": "system", "content": "Be brief."},
@@ -48,19 +45,10 @@ HIDDEN = {"Cc", "Cf", "Zl", "Zp", "Co", "Cn", "Cs"}
 CHIPS = "Array.from(document.querySelectorAll('.t'), (node) => node.textContent)"
 
 
-# Playwright's loop runs in this thread until it is closed: tests of other modules run their own.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="no playwright: `make test-browser` installs it"
-    )
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
-        pytest.skip("no chromium: `make test-browser` installs it")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -455,53 +443,6 @@ def test_the_ids_of_a_row_that_are_held_back_are_those_without_an_event(
         assert reason in why
 
 
-def test_the_studio_shows_what_is_typed(browser: Browser) -> None:
-    with Studio() as studio:
-        thread = threading.Thread(target=studio.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        wrong: list[str] = []
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on(
-            "request",
-            lambda request: (
-                wrong.append(request.url) if not request.url.startswith(studio.url) else None
-            ),
-        )
-        try:
-            page.goto(studio.url)
-            page.wait_for_selector("mark")
-            assert page.locator("mark").count() == 2
-            page.locator("#messages").fill('[{"role": "user", "content": "Bonjour"}]')
-            page.locator("mark").first.wait_for(state="detached")
-            assert "Bonjour" in page.locator(".tokens").inner_text()
-            page.locator("#messages").fill('[{"role": "boss", "content": "x"}]')
-            alert = page.locator("#messages-error:not(:empty)")
-            alert.wait_for()
-            assert "messages[0].role" in alert.inner_text()
-            # It can be seen, and no result of before is taken for the answer.
-            (box, panel) = (alert.bounding_box(), page.locator(".detail").bounding_box())
-            assert box is not None
-            assert panel is not None
-            assert box["y"] >= 0
-            assert box["y"] + box["height"] <= panel["y"]
-            assert page.locator("#messages[aria-invalid=true]").count() == 1
-            assert not page.locator(".tokens").is_visible()
-            page.locator("#tools").fill("{")
-            page.locator("#messages").fill("[]")
-            page.locator("#tools-error:not(:empty)").wait_for()
-            assert page.locator("#messages-error").inner_text() == ""
-            page.locator("#tools").fill("")
-            page.locator("#messages").fill('[{"role": "user", "content": "Salut"}]')
-            page.locator(".tokens").filter(has_text="Salut").wait_for()
-            assert page.locator("[aria-invalid]").count() == 0
-        finally:
-            page.close()
-            studio.shutdown()
-            thread.join()
-        assert wrong == []
-
-
 def test_the_heat_maps_are_the_audit(open_page: Callable[[str], Page]) -> None:
     report = CODEC.audit()
     page = open_page(report.to_html())
@@ -521,29 +462,6 @@ def test_the_heat_maps_are_the_audit(open_page: Callable[[str], Page]) -> None:
     page.focus("table.heat button")
     page.keyboard.press("Enter")
     assert report.findings[0].token in page.inner_text("aside.detail")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_studio_has_no_serious_fault_and_fits_the_window(
-    browser: Browser, scheme: Literal["light", "dark"]
-) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core")
-    with Studio() as studio:
-        thread = threading.Thread(target=studio.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        page = browser.new_page(color_scheme=scheme, viewport={"width": 1280, "height": 900})
-        try:
-            page.goto(studio.url)
-            page.wait_for_selector(".joined li")
-            found = axe.Axe().run(page).response["violations"]
-            assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
-            for width in (1280, 400):
-                page.set_viewport_size({"width": width, "height": 900})
-                assert page.evaluate("document.documentElement.scrollWidth") <= width
-        finally:
-            page.close()
-            studio.shutdown()
-            thread.join()
 
 
 @pytest.fixture

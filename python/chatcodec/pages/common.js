@@ -43,7 +43,9 @@ function shown(text, breaks) {
 
 // Works when the browser has time, and first after the first paint is on the screen: what runs before takes time
 // from the paint. A page that is hidden paints nothing.
-const idle = window.requestIdleCallback || ((work) => setTimeout(work, 30));
+// A browser that sees no frames may have no idle time for seconds.
+const idle = window.requestIdleCallback ? (work) => window.requestIdleCallback(work, { timeout: 300 }) : (work) => setTimeout(work, 30);
+const hasTime = (deadline, begun) => deadline !== undefined && (deadline.timeRemaining() > 4 || (deadline.didTimeout && performance.now() < begun + 12));
 const isPainted = () => performance.getEntriesByName("first-contentful-paint").length > 0;
 function afterPaint(work) {
   let isBegun = false;

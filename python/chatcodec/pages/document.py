@@ -37,13 +37,19 @@ def escaped_json(value: object) -> str:
 
 
 def page(
-    title: str, data: Mapping[str, object], scripts: Sequence[str], *, connect: bool = False
+    title: str,
+    data: Mapping[str, object],
+    scripts: Sequence[str],
+    *,
+    connect: bool = False,
+    styles: Sequence[str] = (),
 ) -> str:
     """Make a page that shows `data` with scripts of this package.
 
-    `connect` permits requests to the page's own origin; without it the page makes none.
+    `connect` permits requests to the page's own origin; without it the page makes none. `styles`
+    are style sheets beside the one of all pages.
     """
-    style = asset("page.css")
+    style = "".join(map(asset, ["page.css", *styles]))
     script = "\n".join(map(asset, scripts))
     policy = "; ".join(
         [

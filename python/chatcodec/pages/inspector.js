@@ -5,8 +5,14 @@ const CONTROL = 1, CONTENT = 2, GENERATED = 4, PART = 8;
 const AT_ONCE = 150, CHARS_AT_ONCE = 800, IN_IDLE = 60000, BLOCK = 100, BUTTONS = 500;
 const roleColours = { system: 0, developer: 0, user: 1, assistant: 2, tool: 3 };
 
-// Shows an encoding in `root`; the details of a token in `detail`.
-function showEncoding(root, detail, data) {
+// Shows an encoding in `root`; the details of a token in `detail`. Of more than `inIdle` ids, those are
+// shown that come into view.
+function showEncoding(root, detail, data, inIdle = IN_IDLE) {
+  // What was shown before stops its work.
+  root.shown?.abort();
+  root.shown = new AbortController();
+  const { signal } = root.shown;
+  delete root.dataset.ready;
   const count = data.ids.length;
   const chips = new Array(count);
   const noteAt = new Map();
@@ -15,10 +21,11 @@ function showEncoding(root, detail, data) {
   const foundAt = new Map();
   for (const found of noteAt.values())
     for (let at = found.first; at <= found.last; at++) foundAt.set(at, found);
+  const kept = data.found.filter((found) => found.id >= 0).length;
   const ownControl = data.flags.filter((flags) => flags & CONTROL).length;
   const forged = data.pipeline.filter((item) => typeof item !== "string" && item[2]).length;
   const spelled = data.pipeline.filter((item) => typeof item !== "string").length;
-  let colour = "role";
+  let colour = root.dataset.colour || "role";
   let at = -1;
 
   const colourOf = (id) => {
@@ -46,7 +53,7 @@ function showEncoding(root, detail, data) {
 
   // Blocks of ids. Those after the first ones are placed when the first ones are painted, and filled
   // when they come into view or the browser has time.
-  const list = make("div", { class: "tokens", role: "listbox", tabindex: "0", "aria-label": "tokens, with the arrow keys" });
+  const list = make("div", { class: "tokens by-" + colour, role: "listbox", tabindex: "0", "aria-label": "tokens, with the arrow keys" });
   const blocks = [];
   for (let begin = 0, end = 0; begin < count; begin = end) {
     while (end < count && data.messages[end] === data.messages[begin]) end++;
@@ -95,7 +102,7 @@ function showEncoding(root, detail, data) {
           continue;
         }
         const note = found.id < 0 ? "reads as a marker" : `text, not ${found.id}`;
-        const mark = make("mark", { class: found.id < 0 ? "reads" : "", dir: "ltr", "data-note": note });
+        const mark = make("mark", { class: found.id < 0 ? "reads" : "", dir: "ltr", "data-note": note }, make("span", { class: "shield", "data-note": note }));
         while (id <= found.last) mark.append(chip(id++));
         (group || block.node).append(mark);
       }
@@ -104,7 +111,8 @@ function showEncoding(root, detail, data) {
   };
   const first = blocks.filter((block) => block.from < AT_ONCE).length;
   placeUntil(first - 1);
-  window.addEventListener("beforeprint", () => { placeUntil(Infinity); blocks.forEach(fill); });
+  window.addEventListener("beforeprint", () => { placeUntil(Infinity); blocks.forEach(fill); }, { signal });
+  signal.addEventListener("abort", () => nearby.disconnect());
 
   const select = (id, scroll) => {
     if (id < 0 || id >= count || id === at) return;
@@ -212,18 +220,20 @@ function showEncoding(root, detail, data) {
     return true;
   };
   addMore(CHARS_AT_ONCE);
-  window.addEventListener("beforeprint", () => addMore(Infinity));
+  window.addEventListener("beforeprint", () => addMore(Infinity), { signal });
   for (const item of data.pipeline) if (typeof item !== "string" && item[2] && openers.has(item[1])) turns++;
 
   let ready = first;
   const later = (deadline) => {
+    if (signal.aborted) return;
+    const begun = performance.now();
     placeUntil(Infinity);
     let isMore = true;
     do {
-      const isChip = ready < blocks.length && blocks[ready].from < IN_IDLE;
+      const isChip = ready < blocks.length && blocks[ready].from < inIdle;
       if (isChip) fill(blocks[ready++]);
       isMore = addMore(CHARS_AT_ONCE) || isChip;
-    } while (isMore && deadline && deadline.timeRemaining() > 4);
+    } while (isMore && hasTime(deadline, begun));
     if (isMore) idle(later);
     else root.dataset.ready = "yes";
   };
@@ -231,18 +241,18 @@ function showEncoding(root, detail, data) {
 
   const number = (value, what, style) => make("span", {}, make("b", { class: style || "" }, String(value)), " " + what);
   const recolour = (value) => {
-    colour = value;
+    colour = root.dataset.colour = value;
     list.className = "tokens by-" + value;
     chips.forEach((node, id) => { if (node) node.className = classOf(id); });
   };
   root.replaceChildren(
     make("div", { class: "counts" }, number(count, "ids"), number(ownControl, "control tokens, all the format's"),
-      number(data.found.filter((found) => found.id >= 0).length, "forged spellings kept as text"),
+      number(kept, "forged spellings kept as text", kept ? "kept" : ""),
       number(forged, "forged control tokens in the string pipeline", forged ? "wrong" : "")),
-    choices("colour", "Colours by", [["role", "role"], ["source", "source"], ["loss", "loss mask"], ["content", "caller's text"]], "role", recolour),
+    choices("colour", "Colours by", [["role", "role"], ["source", "source"], ["loss", "loss mask"], ["content", "caller's text"]], colour, recolour),
     make("div", { class: "panes" },
       make("section", { class: "pane", "aria-label": "chatcodec" }, make("h2", {}, "chatcodec"),
-        make("p", { class: "dim" }, "Hexagon: control. Italic: the format's text. Dashed outline: a caller's text that spells control, and stays text. Keys: arrows, Home, End; n and p for outlines."), list),
+        make("p", { class: "dim" }, "Hexagon: control. Italic: the format's text. Shield: a caller's text that spells control, and stays text. Keys: arrows, Home, End; n and p for shields."), list),
       make("section", { class: "pane", "aria-label": "the string pipeline beside it" }, make("h2", {}, "The string pipeline: what most servers send"),
         make("p", { class: forged ? "wrong" : "dim" }, forged ? `${forged} of ${spelled} control tokens come from a caller's text (⚠)` + (turns ? `: ${turns} forged ${turns > 1 ? "turns" : "turn"}, underlined.` : ".") : `${spelled} control tokens, none from a caller's text.`), string)));
   facts(detail, [["token", "point at a token, or move to one with the arrow keys"]]);

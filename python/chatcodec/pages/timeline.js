@@ -95,7 +95,9 @@ function showStream(root, data) {
     const later = () => (more() ? idle(later) : (root.dataset.ready = "yes"));
     afterPaint(later);
   };
-  window.addEventListener("beforeprint", () => { while (more()); });
+  root.shown?.abort();
+  root.shown = new AbortController();
+  window.addEventListener("beforeprint", () => { while (more()); }, { signal: root.shown.signal });
   const slider = make("input", { type: "range", min: "0", max: String(data.runs.length - 1), value: "0", id: "size", "aria-label": "ids a push", oninput: () => draw(Number(slider.value)) });
   root.replaceChildren(
     make("fieldset", {}, make("legend", {}, "Ids a push"), slider, label), same, joinedList,

@@ -1,4 +1,4 @@
-"""A local server for `chatcodec studio`: type a conversation, and see its ids and its stream.
+"""The server of the studio.
 
 The server listens on the loopback interface alone. It answers requests that name it as their host,
 with bodies of at most `BODY_BYTES`, and posts that come from its own page. A request chooses among
@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatcodec._core import Codec, Format, Vocab, formats
-from chatcodec.errors import FormatError, TemplateError, VocabError
+from chatcodec.errors import FormatError, MessageError, TemplateError, VocabError
 from chatcodec.pages.document import escaped_json, page
 from chatcodec.pages.inspector import encoding_data
 from chatcodec.pages.timeline import stream_data
@@ -27,6 +27,13 @@ __all__ = ["BODY_BYTES", "Studio"]
 
 BODY_BYTES = 2_000_000
 """Largest body of a request, in bytes."""
+
+_SCRIPTS = [
+    "common.js",
+    "inspector.js",
+    "timeline.js",
+    *(f"studio/{name}.js" for name in ("fields", "editor", "asking", "studio")),
+]
 
 _READ_SECONDS = 20
 _CODECS = 8
@@ -117,7 +124,7 @@ class Studio(ThreadingHTTPServer):
 def _member(request: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401 (JSON)
     value = request.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"`{name}` is {type(value).__name__}, expected {kind.__name__}")  # noqa: TRY004
+        raise MessageError(f"`{name}` is {type(value).__name__}, expected {kind.__name__}", name)
     return value
 
 
@@ -148,8 +155,13 @@ class _Handler(BaseHTTPRequestHandler):
         except RefusedError as refused:
             self._send(refused.status, "text/plain; charset=utf-8", str(refused))
             return
-        scripts = ["common.js", "inspector.js", "timeline.js", "studio.js"]
-        content = page("chatcodec studio", self.server.choices(), scripts, connect=True)
+        content = page(
+            "chatcodec studio",
+            self.server.choices(),
+            _SCRIPTS,
+            connect=True,
+            styles=["studio/studio.css"],
+        )
         self._send(HTTPStatus.OK, "text/html; charset=utf-8", content)
 
     def do_POST(self) -> None:

@@ -1,0 +1,260 @@
+"""The studio's page in a browser: what is typed, what is shown, and where an error stands."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from chatcodec import Codec
+from chatcodec.pages.studio import Studio
+from chromium import launched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Locator, Page
+
+CODEC = Codec("internlm2", vocab="embedded")
+READY = "#encoding:not([hidden])[data-ready=yes]"
+CONTENT = ".card.user .main textarea"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Studio]:
+    with Studio() as studio:
+        thread = threading.Thread(target=studio.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield studio
+        studio.shutdown()
+        thread.join()
+
+
+@contextmanager
+def opened(browser: Browser, address: str, **options: Any) -> Iterator[Page]:  # noqa: ANN401
+    """The page; fails where it reports an error, or asks another server."""
+    page = browser.new_page(**{"viewport": {"width": 1280, "height": 900}, **options})
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on(
+        "request",
+        lambda request: (
+            wrong.append(request.url)
+            if not request.url.startswith(address.partition("#")[0])
+            else None
+        ),
+    )
+    try:
+        page.goto(address)
+        page.wait_for_selector(READY)
+        yield page
+    finally:
+        page.context.close()
+    assert wrong == []
+
+
+@pytest.fixture
+def page(browser: Browser, studio: Studio) -> Iterator[Page]:
+    with opened(browser, studio.url) as page:
+        yield page
+
+
+def shown_text(page: Page) -> str:
+    """The text of the tokens, as the page has it."""
+    return "".join(page.locator(".t").all_text_contents()).replace("↵", "")
+
+
+def expect_tokens(page: Page, messages: list[dict[str, Any]], **options: Any) -> None:  # noqa: ANN401
+    """Wait for the ids of a conversation, which the codec itself gives."""
+    encoding = CODEC.encode(messages, **options)
+    page.wait_for_selector(READY)
+    page.locator(".counts b").first.filter(has_text=str(len(encoding))).wait_for()
+    page.locator(".tokens").wait_for()
+    for _ in range(50):
+        if shown_text(page) == encoding.text:
+            return
+        page.wait_for_timeout(100)
+    assert shown_text(page) == encoding.text
+
+
+def is_in_window(node: Locator) -> bool:
+    """Whether nothing lies over the middle of a node, and the window has all of it."""
+    return bool(
+        node.evaluate(
+            """(node) => {
+              const { x, y, width, height, bottom } = node.getBoundingClientRect();
+              const on = document.elementFromPoint(x + width / 2, y + height / 2);
+              return y >= 0 && bottom <= innerHeight && (on === node || node.contains(on));
+            }"""
+        )
+    )
+
+
+def test_what_is_typed_is_shown(page: Page) -> None:
+    assert page.locator("mark").count() == 2
+    page.locator(CONTENT).fill("Bonjour")
+    expect_tokens(page, [{"role": "user", "content": "Bonjour"}])
+
+
+def test_messages_are_edited(page: Page) -> None:
+    page.locator(CONTENT).fill("Weather?")
+    page.get_by_role("button", name="+ assistant").click()
+    page.locator(".card.assistant .main textarea").fill("I look.")
+    page.get_by_role("button", name="+ tool").click()
+    page.get_by_role("button", name="+ call").click()
+    page.get_by_role("button", name="+ result").click()
+    page.locator(".card.tool .main textarea").fill("rain")
+    page.get_by_role("button", name="+ system").click()
+    page.locator(".card.system .main textarea").fill("Be brief.")
+    page.locator(".call").get_by_label("arguments").fill('{"city": "Bergen"}')
+    page.get_by_label("JSON", exact=True).check()
+    messages = json.loads(page.locator("#at-messages").input_value())
+    tools = json.loads(page.locator("#at-tools").input_value())
+    function = {"name": "get_weather", "arguments": '{"city": "Bergen"}'}
+    assert messages == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Weather?"},
+        {
+            "role": "assistant",
+            "content": "I look.",
+            "tool_calls": [{"id": "call_0", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "call_0", "name": "get_weather", "content": "rain"},
+    ]
+    assert tools[0]["function"]["name"] == "get_weather"
+    expect_tokens(page, messages, tools=tools)
+    # What is typed as JSON is in the editor, keys that the editor does not show included.
+    messages[1]["name"] = "ann"
+    page.locator("#at-messages").fill(json.dumps(messages[:3]))
+    page.get_by_label("Editor", exact=True).check()
+    assert page.locator(".card").count() == 4  # and a tool
+    page.get_by_role("button", name="move message 2 up").click()
+    page.get_by_role("button", name="remove message 2").click()
+    page.get_by_role("button", name="remove message 2").click()
+    page.get_by_role("button", name="remove tool 1").click()
+    page.get_by_label("JSON", exact=True).check()
+    assert json.loads(page.locator("#at-messages").input_value()) == [messages[1]]
+
+
+def test_reasoning_has_its_place(page: Page) -> None:
+    page.get_by_role("combobox", name="role of message 1").select_option("assistant")
+    page.get_by_role("button", name="+ reasoning").click()
+    page.keyboard.type("Hm.")
+    error = page.locator("#at-messages-0-reasoning-error:not(:empty)")
+    error.wait_for()
+    assert "has no place" in error.inner_text()
+    page.get_by_role("button", name="remove reasoning").click()
+    page.wait_for_selector(READY)
+
+
+def test_an_error_stands_beside_its_field_and_no_result_stands(page: Page) -> None:
+    page.get_by_role("button", name="+ assistant").click()
+    page.get_by_role("button", name="+ call").click()
+    arguments = page.locator(".call").get_by_label("arguments")
+    arguments.fill("{x")
+    error = page.locator("#at-messages-1-tool_calls-0-function-arguments-error")
+    error.filter(has_text="is not valid JSON").wait_for()
+    assert is_in_window(error)
+    assert arguments.get_attribute("aria-invalid") == "true"
+    assert is_in_window(page.locator(".instead"))
+    assert not page.locator(".tokens").is_visible()
+    # What is no JSON is said at once, and two fields have an error each.
+    page.get_by_role("button", name="+ tool").click()
+    page.get_by_label("parameters").fill("{")
+    page.locator("#at-tools-0-function-parameters-error:not(:empty)").wait_for()
+    page.get_by_role("button", name="remove tool 1").click()
+    arguments = page.locator(".call").get_by_label("arguments")
+    arguments.fill("{}")
+    page.wait_for_selector(READY)
+    assert page.locator("[aria-invalid]").count() == 0
+    assert not page.locator(".instead").is_visible()
+
+
+def test_json_that_is_wrong_stays_in_its_view(page: Page) -> None:
+    page.get_by_label("JSON", exact=True).check()
+    for text in ("[", '{"role": "user"}', "[1]"):
+        page.locator("#at-messages").fill(text)
+        page.get_by_label("Editor", exact=True).click(force=True)
+        page.locator("#at-messages-error:not(:empty)").wait_for()
+        assert page.get_by_label("JSON", exact=True).is_checked()
+        assert page.locator("#at-messages").input_value() == text
+    page.locator("#at-messages").fill('[{"role": "boss", "content": "x"}]')
+    page.locator("#at-messages-error").filter(has_text="messages[0].role").wait_for()
+
+
+def test_an_answer_that_is_overtaken_is_not_shown(page: Page) -> None:
+    """The answer to the first text comes after the answer to the second one."""
+    held = []
+
+    def route(route: Any) -> None:  # noqa: ANN401
+        if "slow" in (route.request.post_data or ""):
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/encode", route)
+    page.locator(CONTENT).fill("slow")
+    for _ in range(50):
+        if held:
+            break
+        page.wait_for_timeout(100)
+    page.locator(CONTENT).fill("fast")
+    expect_tokens(page, [{"role": "user", "content": "fast"}])
+    for each in held:
+        each.continue_()
+    page.wait_for_timeout(500)
+    assert "fast" in shown_text(page)
+
+
+def test_a_long_text_makes_few_nodes(page: Page) -> None:
+    """The nodes of a conversation of 200,000 characters are about those of the window."""
+    page.locator(CONTENT).fill("Some words of a text. " * 9_000 + "the end")
+    page.locator(".counts b").first.filter(has_text="000").or_(
+        page.locator(".counts").filter(has_text="ids")
+    ).wait_for()
+    page.wait_for_function("() => Number(document.querySelector('.counts b').textContent) > 20000")
+    page.wait_for_selector(READY)
+    assert page.locator(".t").count() < 5_000
+    page.locator(".tokens").focus()
+    page.keyboard.press("End")
+    count = int(page.locator(".counts b").first.inner_text())
+    page.locator(f"#t{count - 1}").wait_for()
+    assert page.locator(".t").count() < 8_000
+
+
+def test_a_stream_is_shown(page: Page) -> None:
+    page.get_by_role("tab", name="Stream").click()
+    page.locator("#at-completion").fill("Good day.<|im_end|>")
+    page.locator(".joined li").filter(has_text="Good day.").wait_for()
+    page.get_by_role("tab", name="Stream").press("ArrowLeft")
+    page.wait_for_selector(READY)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_and_the_page_fits_the_window(
+    browser: Browser, studio: Studio, scheme: Literal["light", "dark"]
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core")
+    with opened(browser, studio.url, color_scheme=scheme) as page:
+        page.get_by_role("button", name="+ assistant").click()
+        page.get_by_role("button", name="+ call").click()
+        page.get_by_role("button", name="+ tool").click()
+        for tab in page.get_by_role("tab").all():
+            tab.click()
+            page.wait_for_timeout(500)
+            found = axe.Axe().run(page).response["violations"]
+            assert [
+                (each["id"], [node["html"][:150] for node in each["nodes"]]) for each in found
+            ] == []
+            for width in (390, 1280, 1920):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.set_viewport_size({"width": 1280, "height": 900})
