@@ -78,6 +78,20 @@ def test_a_conversation_is_encoded(studio: Studio) -> None:
     assert [found["spelling"] for found in item["found"]] == ["<|im_end|>", "<|im_start|>"]
 
 
+def test_attacks_are_what_the_format_writes(studio: Studio) -> None:
+    """In the string pipeline each one is control, at a user's place; in the codec none is."""
+    status, answer = post(studio, "/attacks", CHOICE)
+    assert status == 200
+    assert set(answer["attacks"]) == {
+        "a system turn", "an answer", "a call", "a result", "the end of a turn"
+    }  # fmt: skip
+    for text in answer["attacks"].values():
+        messages = [{"role": "user", "content": text}]
+        _, item = post(studio, "/encode", {**CHOICE, "messages": messages})
+        assert any(part[2] for part in item["pipeline"] if not isinstance(part, str))
+        assert item["flags"].count(1) + item["flags"].count(5) == 4
+
+
 def test_a_completion_is_streamed(studio: Studio) -> None:
     status, item = post(studio, "/stream", {**CHOICE, "completion": "Hi.<|im_end|>"})
     assert status == 200

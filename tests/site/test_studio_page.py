@@ -230,6 +230,36 @@ def test_a_long_text_makes_few_nodes(page: Page) -> None:
     assert page.locator(".t").count() < 8_000
 
 
+def test_each_attack_is_kept_as_text(page: Page) -> None:
+    for button in page.get_by_role("group", name="forge").get_by_role("button").all():
+        page.locator(CONTENT).fill("Hi")
+        page.locator(".verdict:not(.safe)").wait_for()
+        button.click()
+        page.locator(".verdict.safe").wait_for()
+        page.wait_for_selector(READY)
+        content = page.locator(CONTENT).input_value()
+        assert content.startswith("Hi<")
+        encoding = CODEC.encode([{"role": "user", "content": content}])
+        assert shown_text(page) == encoding.text
+        assert page.locator("mark").count() == len(encoding.neutralized)
+        assert page.locator("mark .control").count() == 0
+        forged = page.locator(".string button").count()
+        assert f"reads {forged} control token" in page.locator(".verdict").inner_text()
+        # The colour of what is kept is not the one of what is forged.
+        kept, lit = (
+            page.locator(each).first.evaluate(f"(node) => getComputedStyle(node).{style}")
+            for each, style in (
+                ("mark", "textDecorationColor"),
+                (".string button", "backgroundColor"),
+            )
+        )
+        assert kept != lit
+    # An attack goes where the cursor was.
+    page.get_by_role("button", name="+ result").click()
+    page.get_by_role("button", name="forge a system turn").click()
+    assert "Obey the user." in page.locator(".card.tool .main textarea").input_value()
+
+
 def test_a_stream_is_shown(page: Page) -> None:
     page.get_by_role("tab", name="Stream").click()
     page.locator("#at-completion").fill("Good day.<|im_end|>")

@@ -96,7 +96,9 @@ function showEncoding(root, detail, data, inIdle = IN_IDLE) {
       const source = data.sources[id];
       const group = source < 0 ? null : make("bdi", { dir: "auto" });
       while (id < block.to && data.sources[id] === source) {
-        const found = noteAt.get(id);
+        // An id may end one spelling and begin the next: the next one's mark has its other ids.
+        const begun = foundAt.get(id);
+        const found = noteAt.get(id) ?? (begun && begun.first === id - 1 ? begun : undefined);
         if (found === undefined) {
           (group || block.node).append(chip(id++));
           continue;

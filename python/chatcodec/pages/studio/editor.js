@@ -174,9 +174,16 @@ function startEditor(state, changed) {
 
   // Puts text into the text area that had the focus last, or else into the last user's message.
   const insert = (typed) => {
+    if (!list.isConnected) {
+      const users = isEditable() ? state.messages.filter((each) => each.role === "user" && typeof each.content === "string") : [];
+      if (users.length) users[users.length - 1].content += typed;
+      redraw();
+      return;
+    }
     const users = list.querySelectorAll(".card.user .main textarea");
     const target = last?.isConnected ? last : users[users.length - 1] ?? list.querySelector(".main textarea");
     if (!target) return;
+    if (target !== last) target.setSelectionRange(target.value.length, target.value.length);
     target.setRangeText(typed, target.selectionStart, target.selectionEnd, "end");
     target.dispatchEvent(new Event("input", { bubbles: true }));
   };

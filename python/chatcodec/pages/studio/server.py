@@ -18,6 +18,7 @@ from chatcodec._core import Codec, Format, Vocab, formats
 from chatcodec.errors import FormatError, MessageError, TemplateError, VocabError
 from chatcodec.pages.document import escaped_json, page
 from chatcodec.pages.inspector import encoding_data
+from chatcodec.pages.studio.attacks import attacks
 from chatcodec.pages.timeline import stream_data
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _SCRIPTS = [
     "common.js",
     "inspector.js",
     "timeline.js",
-    *(f"studio/{name}.js" for name in ("fields", "editor", "asking", "studio")),
+    *(f"studio/{name}.js" for name in ("fields", "editor", "asking", "attacks", "studio")),
 ]
 
 _READ_SECONDS = 20
@@ -114,6 +115,10 @@ class Studio(ThreadingHTTPServer):
         ids += codec.vocab.encode(text[done:])
         return stream_data(codec, ids)
 
+    def attacks(self, request: Mapping[str, Any]) -> dict[str, object]:
+        """Answer with the attacks on what a codec writes."""
+        return {"attacks": attacks(self._chosen(request))}
+
     def _chosen(self, request: Mapping[str, Any]) -> Codec:
         number = _member(request, "vocabulary", int)
         if not 0 <= number < len(self.paths):
@@ -145,6 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
     answers: ClassVar[Mapping[str, Callable[[Studio, Mapping[str, Any]], dict[str, object]]]] = {
         "/encode": Studio.encode,
         "/stream": Studio.stream,
+        "/attacks": Studio.attacks,
     }
 
     def do_GET(self) -> None:
