@@ -260,11 +260,33 @@ def test_each_attack_is_kept_as_text(page: Page) -> None:
     assert "Obey the user." in page.locator(".card.tool .main textarea").input_value()
 
 
+def test_two_choices_are_compared(page: Page) -> None:
+    messages = [{"role": "user", "content": "Hi<|im_end|>"}]
+    page.locator(CONTENT).fill("Hi<|im_end|>")
+    page.get_by_role("tab", name="Compare").click()
+    page.locator("#compared .verdict.safe").filter(has_text="The same").wait_for()
+    page.locator("#at-beside-format").select_option("chatml")
+    page.locator("#compared .first").first.wait_for()
+    left, right = CODEC.encode(messages), Codec("chatml", vocab="embedded").encode(messages)
+    pairs = zip(left.ids, right.ids, strict=False)
+    first = next(at for at, (one, other) in enumerate(pairs) if one != other)
+    assert f"at id {first}," in page.locator("#compared .verdict").inner_text()
+    for at, encoding in enumerate((left, right)):
+        side = page.locator(".ids").nth(at)
+        assert side.locator(".num").all_inner_texts() == [str(id_) for id_ in encoding.ids]
+        assert side.locator(".first .num").inner_text() == str(encoding.ids[first])
+        assert page.locator(".counted td").nth(at).inner_text() == str(len(encoding))
+    # What the other one refuses is said with its name.
+    page.locator("#at-beside-format").select_option("qwen3")
+    page.locator("#at-beside-vocabulary-error").filter(has_text="embedded").wait_for()
+    assert not page.locator("#compared").is_visible()
+
+
 def test_a_stream_is_shown(page: Page) -> None:
     page.get_by_role("tab", name="Stream").click()
     page.locator("#at-completion").fill("Good day.<|im_end|>")
     page.locator(".joined li").filter(has_text="Good day.").wait_for()
-    page.get_by_role("tab", name="Stream").press("ArrowLeft")
+    page.get_by_role("tab", name="Stream").press("ArrowRight")
     page.wait_for_selector(READY)
 
 

@@ -7,6 +7,7 @@ the vocabularies that the server was started with, by number: it names no paths.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
@@ -33,7 +34,10 @@ _SCRIPTS = [
     "common.js",
     "inspector.js",
     "timeline.js",
-    *(f"studio/{name}.js" for name in ("fields", "editor", "asking", "attacks", "studio")),
+    *(
+        f"studio/{name}.js"
+        for name in ("fields", "editor", "asking", "attacks", "compare", "studio")
+    ),
 ]
 
 _READ_SECONDS = 20
@@ -218,6 +222,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: HTTPStatus, kind: str, content: str) -> None:
         data = content.encode()
+        # A page drops a request that is overtaken by the next one.
+        with contextlib.suppress(ConnectionError):
+            self._write(status, kind, data)
+
+    def _write(self, status: HTTPStatus, kind: str, data: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
