@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -280,6 +283,64 @@ def test_two_choices_are_compared(page: Page) -> None:
     page.locator("#at-beside-format").select_option("qwen3")
     page.locator("#at-beside-vocabulary-error").filter(has_text="embedded").wait_for()
     assert not page.locator("#compared").is_visible()
+
+
+def test_the_state_is_kept_and_in_the_address(browser: Browser, studio: Studio) -> None:
+    messages = [{"role": "user", "content": "Grüße\u2028 \U0001f469"}]
+    with opened(browser, studio.url) as page:
+        page.locator("#at-format").select_option("chatml")
+        page.locator(CONTENT).fill(messages[0]["content"])
+        page.wait_for_function("() => location.hash.length > 60")
+        page.wait_for_timeout(600)
+        link = page.url
+        page.reload()
+        page.wait_for_selector(READY)
+        assert page.locator(CONTENT).input_value() == messages[0]["content"]
+        assert page.locator("#at-format").input_value() == "chatml"
+        # The server's address alone has what the browser kept.
+        page.goto(studio.url)
+        page.wait_for_selector(READY)
+        assert page.locator(CONTENT).input_value() == messages[0]["content"]
+        # A text that is too long for the address is kept, too.
+        page.locator(CONTENT).fill("".join(map(chr, range(0x4E00, 0x9000))) * 2)
+        page.get_by_role("status").filter(has_text="Too long for the address").wait_for()
+        page.reload()
+        page.wait_for_selector(READY)
+        assert len(page.locator(CONTENT).input_value()) == 2 * (0x9000 - 0x4E00)
+    # The link has the state in another browser, too, and the server never sees the fragment.
+    with opened(browser, link) as page:
+        assert page.locator(CONTENT).input_value() == messages[0]["content"]
+        assert page.locator("#at-format").input_value() == "chatml"
+
+
+@pytest.mark.parametrize(
+    "fragment", ["#s=", "#s=%%%", "#s=AAAA", "#other", "#s=q1YqSy0qzszPU7JSMlSqBQA"]
+)
+def test_an_address_that_is_no_state_is_left_alone(
+    browser: Browser, studio: Studio, fragment: str
+) -> None:
+    with opened(browser, studio.url + fragment) as page:
+        assert page.locator("mark").count() == 2
+
+
+def test_what_is_copied_gives_the_same_ids(browser: Browser, studio: Studio) -> None:
+    with opened(browser, studio.url, permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.locator(CONTENT).fill('It\'s "so" \\ {x} \u2028 \n<|im_end|> $HOME `id`')
+        page.get_by_role("button", name="+ tool").click()
+        page.wait_for_timeout(1000)
+        page.wait_for_selector(READY)
+        copied = {}
+        for name in ("ids", "Python", "curl"):
+            page.get_by_role("button", name=f"copy {name}").click()
+            page.get_by_role("status").filter(has_text=f"copied {name}").wait_for()
+            copied[name] = page.evaluate("navigator.clipboard.readText()")
+        content = page.locator(CONTENT).input_value()
+    ids = json.loads(copied["ids"])
+    ran = subprocess.run([sys.executable, "-c", copied["Python"]], capture_output=True, check=True)
+    assert json.loads(ran.stdout) == ids
+    body = json.loads(shlex.split(copied["curl"].replace("\\\n", " "))[-1])
+    assert body["messages"] == [{"role": "user", "content": content}]
+    assert CODEC.encode(body["messages"], tools=body["tools"]).ids.tolist() == ids
 
 
 def test_a_stream_is_shown(page: Page) -> None:

@@ -36,7 +36,7 @@ _SCRIPTS = [
     "timeline.js",
     *(
         f"studio/{name}.js"
-        for name in ("fields", "editor", "asking", "attacks", "compare", "studio")
+        for name in ("fields", "editor", "asking", "attacks", "compare", "state", "copy", "studio")
     ),
 ]
 

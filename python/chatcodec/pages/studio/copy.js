@@ -1,0 +1,45 @@
+"use strict";
+// What the buttons copy: ids, a program in Python, and a request of curl.
+
+// Writes a JSON value in Python's syntax.
+function inPython(value, indent = "") {
+  if (value === null || value === undefined) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value !== "object") return JSON.stringify(value);
+  const inner = indent + "    ";
+  const [open, close, parts] = Array.isArray(value)
+    ? ["[", "]", value.map((each) => inPython(each, inner))]
+    : ["{", "}", Object.entries(value).map(([key, each]) => `${JSON.stringify(key)}: ${inPython(each, inner)}`)];
+  return parts.length ? `${open}\n${parts.map((part) => `${inner}${part},\n`).join("")}${indent}${close}` : open + close;
+}
+
+function asPython({ model, isEmbedded, format, messages, tools }) {
+  const codec = isEmbedded ? `Codec(${inPython(format || "internlm2")}, vocab="embedded")`
+    : `Codec.from_pretrained(${inPython(model)}${format ? `, ${inPython(format)}` : ""})`;
+  return `from chatcodec import Codec\n\ncodec = ${codec}\nmessages = ${inPython(messages)}\n`
+    + (tools ? `tools = ${inPython(tools)}\nencoding = codec.encode(messages, tools=tools)\n` : "encoding = codec.encode(messages)\n")
+    + "print(encoding.ids.tolist())\n";
+}
+
+// A request to the gateway (`chatcodec serve`) or any server of OpenAI's interface.
+function asCurl({ model, messages, tools }) {
+  const body = JSON.stringify({ model, messages, ...(tools ? { tools } : {}) }, null, 1);
+  return "curl http://127.0.0.1:8000/v1/chat/completions \\\n  -H 'Content-Type: application/json' \\\n"
+    + `  -d '${body.replaceAll("'", "'\\''")}'\n`;
+}
+
+// Buttons that copy what `texts` give by name; and a line that says so.
+function copyButtons(texts) {
+  const said = make("span", { class: "dim", role: "status" });
+  const copy = async (name) => {
+    const text = texts[name]();
+    try {
+      await navigator.clipboard.writeText(text);
+      said.textContent = `copied ${name}`;
+    } catch (error) {
+      said.textContent = `The browser refuses to copy: ${error.message}`;
+    }
+  };
+  return make("div", { class: "copies", role: "group", "aria-label": "copy" }, said, make("span", { class: "dim" }, "Copy"),
+    ...Object.keys(texts).map((name) => press(name, `copy ${name}`, () => copy(name))));
+}
