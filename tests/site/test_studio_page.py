@@ -31,14 +31,22 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="module")
-def studio() -> Iterator[Studio]:
-    with Studio() as studio:
+@contextmanager
+def running(studio: Studio) -> Iterator[Studio]:
+    with studio:
         thread = threading.Thread(target=studio.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
+        try:
+            yield studio
+        finally:
+            studio.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def studio() -> Iterator[Studio]:
+    with running(Studio()) as studio:
         yield studio
-        studio.shutdown()
-        thread.join()
 
 
 @contextmanager
@@ -169,6 +177,11 @@ def test_an_error_stands_beside_its_field_and_no_result_stands(page: Page) -> No
     assert arguments.get_attribute("aria-invalid") == "true"
     assert is_in_window(page.locator(".instead"))
     assert not page.locator(".tokens").is_visible()
+    assert not page.get_by_role("button", name="copy ids").is_visible()
+    # A file that is refused has an error of its own.
+    page.locator("#at-files").set_input_files({"name": "x", "mimeType": "", "buffer": b""})
+    page.locator("#at-files-error:not(:empty)").wait_for()
+    assert is_in_window(error)
     # What is no JSON is said at once, and two fields have an error each.
     page.get_by_role("button", name="+ tool").click()
     page.get_by_label("parameters").fill("{")
@@ -341,6 +354,38 @@ def test_what_is_copied_gives_the_same_ids(browser: Browser, studio: Studio) -> 
     body = json.loads(shlex.split(copied["curl"].replace("\\\n", " "))[-1])
     assert body["messages"] == [{"role": "user", "content": content}]
     assert CODEC.encode(body["messages"], tools=body["tools"]).ids.tolist() == ids
+
+
+def test_a_dropped_file_is_used(browser: Browser) -> None:
+    source = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}"
+    )
+    with running(Studio()) as studio, opened(browser, studio.url) as page:
+        page.evaluate(
+            """(source) => {
+              const dataTransfer = new DataTransfer();
+              dataTransfer.items.add(new File([source], "mine.jinja"));
+              const options = { dataTransfer, bubbles: true, cancelable: true };
+              const node = document.querySelector(".left");
+              node.dispatchEvent(new DragEvent("dragover", options));
+              window.overlaid = document.body.classList.contains("dropping");
+              node.dispatchEvent(new DragEvent("drop", options));
+            }""",
+            source,
+        )
+        assert page.evaluate("window.overlaid")
+        page.locator(".t").filter(has_text="user: ").first.or_(
+            page.locator(".tokens").filter(has_text="user:")
+        ).first.wait_for()
+        assert page.locator("#at-format").input_value() == "mine.jinja (dropped)"
+        assert shown_text(page).startswith("<|im_start|>user: Hi")
+        page.locator("#at-files").set_input_files(
+            {"name": "tokenizer.json", "mimeType": "", "buffer": b"{"}
+        )
+        error = page.locator("#at-files-error:not(:empty)")
+        error.wait_for()
+        assert "tokenizer.json" in error.inner_text()
+        assert is_in_window(error)
 
 
 def test_a_stream_is_shown(page: Page) -> None:

@@ -120,6 +120,7 @@ function showEncoding(root, detail, data, inIdle = IN_IDLE) {
     if (id < 0 || id >= count || id === at) return;
     const before = at;
     at = id;
+    detail.dataset.at = String(id);
     if (!chips[id]) {
       const nth = blocks.findIndex((block) => id < block.to);
       placeUntil(nth);
@@ -257,5 +258,6 @@ function showEncoding(root, detail, data, inIdle = IN_IDLE) {
         make("p", { class: "dim" }, "Hexagon: control. Italic: the format's text. Shield: a caller's text that spells control, and stays text. Keys: arrows, Home, End; n and p for shields."), list),
       make("section", { class: "pane", "aria-label": "the string pipeline beside it" }, make("h2", {}, "The string pipeline: what most servers send"),
         make("p", { class: forged ? "wrong" : "dim" }, forged ? `${forged} of ${spelled} control tokens come from a caller's text (⚠)` + (turns ? `: ${turns} forged ${turns > 1 ? "turns" : "turn"}, underlined.` : ".") : `${spelled} control tokens, none from a caller's text.`), string)));
+  delete detail.dataset.at;
   facts(detail, [["token", "point at a token, or move to one with the arrow keys"]]);
 }

@@ -13,10 +13,18 @@ function inPython(value, indent = "") {
   return parts.length ? `${open}\n${parts.map((part) => `${inner}${part},\n`).join("")}${indent}${close}` : open + close;
 }
 
+// What was dropped is named as its file is: the reader has it somewhere.
+const DROPPED = / \(dropped(?:, \d+)?\)$/;
+
 function asPython({ model, isEmbedded, format, messages, tools }) {
-  const codec = isEmbedded ? `Codec(${inPython(format || "internlm2")}, vocab="embedded")`
-    : `Codec.from_pretrained(${inPython(model)}${format ? `, ${inPython(format)}` : ""})`;
-  return `from chatcodec import Codec\n\ncodec = ${codec}\nmessages = ${inPython(messages)}\n`
+  const path = isEmbedded ? '"embedded"' : inPython(model.replace(DROPPED, ""));
+  const file = format.replace(DROPPED, "");
+  const writer = file === format ? inPython(format) : `${file.endsWith(".toml") ? "Format" : "Template"}.load(${inPython(file)})`;
+  const isTemplate = writer.startsWith("Template");
+  const codec = isTemplate || isEmbedded ? `Codec(${format ? writer : '"internlm2"'}, vocab=${path})`
+    : `Codec.from_pretrained(${path}${format ? `, ${writer}` : ""})`;
+  const names = ["Codec", ...(file === format ? [] : [isTemplate ? "Template" : "Format"])];
+  return `from chatcodec import ${names.join(", ")}\n\ncodec = ${codec}\nmessages = ${inPython(messages)}\n`
     + (tools ? `tools = ${inPython(tools)}\nencoding = codec.encode(messages, tools=tools)\n` : "encoding = codec.encode(messages)\n")
     + "print(encoding.ids.tolist())\n";
 }

@@ -2,28 +2,31 @@
 
 The server listens on the loopback interface alone. It answers requests that name it as their host,
 with bodies of at most `BODY_BYTES`, and posts that come from its own page. A request chooses among
-the vocabularies that the server was started with, by number: it names no paths.
+the vocabularies that the server offers, by number: it names no paths. Files that are dropped on the
+page are at most `FILES_BYTES`, and stay on this machine.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import re
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote
 
-from chatcodec._core import Codec, Format, Vocab, formats
-from chatcodec.errors import FormatError, MessageError, TemplateError, VocabError
+from chatcodec.errors import DataError, FormatError, MessageError, TemplateError, VocabError
 from chatcodec.pages.document import escaped_json, page
 from chatcodec.pages.inspector import encoding_data
 from chatcodec.pages.studio.attacks import attacks
+from chatcodec.pages.studio.models import FILES_BYTES, Models
 from chatcodec.pages.timeline import stream_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from chatcodec import Codec
 
 __all__ = ["BODY_BYTES", "Studio"]
 
@@ -36,13 +39,21 @@ _SCRIPTS = [
     "timeline.js",
     *(
         f"studio/{name}.js"
-        for name in ("fields", "editor", "asking", "attacks", "compare", "state", "copy", "studio")
+        for name in (
+            "fields",
+            "editor",
+            "asking",
+            "attacks",
+            "compare",
+            "state",
+            "copy",
+            "drop",
+            "studio",
+        )
     ),
 ]
 
 _READ_SECONDS = 20
-_CODECS = 8
-"""Codecs that are kept, each with the tables of its vocabulary."""
 
 
 class RefusedError(Exception):
@@ -65,8 +76,12 @@ class Studio(ThreadingHTTPServer):
     def __init__(self, paths: Sequence[str] = (), port: int = 0) -> None:
         """Listen on `port`; `serve_forever` answers."""
         super().__init__(("127.0.0.1", port), _Handler)
-        self.paths = [*paths, None]
-        self.codec = functools.lru_cache(maxsize=_CODECS)(self._load)
+        self.models = Models(paths)
+
+    def server_close(self) -> None:
+        """End the server, and delete what was dropped on its page."""
+        super().server_close()
+        self.models.close()
 
     @property
     def url(self) -> str:
@@ -79,17 +94,7 @@ class Studio(ThreadingHTTPServer):
 
     def choices(self) -> dict[str, object]:
         """Give what the page offers."""
-        return {
-            "kind": "studio",
-            "vocabularies": ["embedded" if path is None else str(path) for path in self.paths],
-            "formats": formats(),
-        }
-
-    def _load(self, vocabulary: int, name: str) -> Codec:
-        path = self.paths[vocabulary]
-        if path is None:
-            return Codec(Format.built_in(name or "internlm2"), Vocab.embedded())
-        return Codec.from_pretrained(path, name or None, local_files_only=True)
+        return {"kind": "studio", "bytes": FILES_BYTES, **self.models.choices()}
 
     def encode(self, request: Mapping[str, Any]) -> dict[str, object]:
         """Answer with the data of an encoding."""
@@ -125,13 +130,14 @@ class Studio(ThreadingHTTPServer):
 
     def _chosen(self, request: Mapping[str, Any]) -> Codec:
         number = _member(request, "vocabulary", int)
-        if not 0 <= number < len(self.paths):
-            raise ValueError(f"`vocabulary` is {number}, expected 0 to {len(self.paths) - 1}")
-        return self.codec(number, _member(request, "format", str))
+        last = len(self.models.paths) - 1
+        if not 0 <= number <= last:
+            raise MessageError(f"`vocabulary` is {number}, expected 0 to {last}", "vocabulary")
+        return self.models.codec(number, _member(request, "format", str))
 
 
 def _member(request: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401 (JSON)
-    value = request.get(name)
+    value = request.get(name) if isinstance(request, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
         raise MessageError(f"`{name}` is {type(value).__name__}, expected {kind.__name__}", name)
     return value
@@ -139,6 +145,8 @@ def _member(request: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: 
 
 def _place_of(error: Exception) -> str:
     """Name the part of a request that an error is about, such as `messages[0].role`."""
+    if isinstance(error, DataError):
+        return "files"
     if isinstance(error, FormatError | TemplateError):
         return "format"
     return getattr(error, "path", "") or ("vocabulary" if isinstance(error, VocabError) else "")
@@ -178,9 +186,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Encode a conversation, or stream a completion."""
         try:
             self._check_host()
-            self._check_path(*self.answers)
-            answer = self.answers[self.path]
-            status, value = HTTPStatus.OK, answer(self.server, self._body())
+            self._check_path(*self.answers, "/files")
+            if self.path == "/files":
+                value = {**self.server.models.add(self._files()), "offered": self.server.choices()}
+            else:
+                value = self.answers[self.path](self.server, self._body())
+            status = HTTPStatus.OK
         except RefusedError as refused:
             status, value = refused.status, {"error": str(refused)}
             self.close_connection = True
@@ -205,17 +216,32 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path not in known:
             raise RefusedError(HTTPStatus.NOT_FOUND, f"expected the path {' or '.join(known)}")
 
-    def _body(self) -> Mapping[str, Any]:
-        kind = self.headers.get_content_type()
-        if kind != "application/json":
-            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+    def _content(self, kind: str, most: int) -> bytes:
+        """Read a body of the kind, of at most `most` bytes."""
+        if self.headers.get_content_type() != kind:
+            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"expected {kind}")
         length = self.headers.get("Content-Length", "")
         if not length.isascii() or not length.isdigit():
             raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "expected the header Content-Length")
-        if len(length) > len(str(BODY_BYTES)) or int(length) > BODY_BYTES:
-            reason = f"body of {length[:20]} bytes, expected at most {BODY_BYTES}"
+        if len(length) > len(str(most)) or int(length) > most:
+            reason = f"body of {length[:20]} bytes, expected at most {most}"
             raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
-        value = json.loads(self.rfile.read(int(length)))
+        return self.rfile.read(int(length))
+
+    def _files(self) -> dict[str, bytes]:
+        """Read files: their contents one after another, their names and sizes in a header."""
+        content = self._content("application/octet-stream", FILES_BYTES)
+        files, done = {}, 0
+        for entry in json.loads(unquote(self.headers.get("X-Files", ""))):
+            name, size = _member(entry, "name", str), _member(entry, "size", int)
+            files[name] = content[done : done + max(size, 0)]
+            done += size
+        if done != len(content):
+            raise DataError(f"{len(content)} bytes of files, expected {done}")
+        return files
+
+    def _body(self) -> Mapping[str, Any]:
+        value = json.loads(self._content("application/json", BODY_BYTES))
         if not isinstance(value, dict):
             raise ValueError("body is no JSON object")  # noqa: TRY004
         return value

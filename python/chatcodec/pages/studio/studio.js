@@ -18,21 +18,27 @@ async function startStudio(offered) {
   const changed = () => asking.soon(Array.isArray(state.messages) ? state.messages.reduce((sum, each) => sum + sizeOf(each), 0) : 0);
 
   // The selects of a model and of what writes; the state has the chosen ones under these names.
-  const selects = (vocabularyKey, formatKey) => {
-    const select = (key, options) => {
-      const node = make("select", { onchange: () => {
-        state[key] = key === vocabularyKey ? Number(node.value) : node.value;
-        asking.now();
-      } }, ...options.map(([value, text]) => make("option", { value, selected: value === String(state[key]) }, text)));
-      return node;
-    };
-    return [select(vocabularyKey, offered.vocabularies.map((name, at) => [String(at), name])),
-      select(formatKey, [["", "the model's own"], ...offered.formats.map((name) => [name, name])])];
+  const keys = ["vocabulary", "format", "besideVocabulary", "besideFormat"];
+  const selects = Object.fromEntries(keys.map((key) => [key, make("select", { onchange: () => {
+    state[key] = /vocabulary/i.test(key) ? Number(selects[key].value) : selects[key].value;
+    asking.now();
+  } })]));
+  const offer = () => {
+    const models = offered.vocabularies.map((name, at) => [String(at), name]);
+    const writers = [["", "the model's own"], ...offered.formats.map((name) => [name, name])];
+    for (const key of keys)
+      selects[key].replaceChildren(...(/vocabulary/i.test(key) ? models : writers).map(([value, text]) =>
+        make("option", { value, selected: value === String(state[key]) }, ...shown(text))));
   };
-  const [vocabulary, format] = selects("vocabulary", "format");
-  const beside = selects("besideVocabulary", "besideFormat");
+  offer();
+  const files = startDrop(offered.bytes, (taken) => {
+    Object.assign(offered, taken.offered);
+    state[taken.key] = taken.key === "format" ? taken.name : offered.vocabularies.indexOf(taken.name);
+    offer();
+    asking.now();
+  });
   const compared = make("div", { id: "compared" });
-  panels.compare.append(make("div", { class: "pair besides" }, field("beside.vocabulary", "Beside the model", beside[0], "row"), field("beside.format", "Format", beside[1], "row")), compared);
+  panels.compare.append(make("div", { class: "pair besides" }, field("beside.vocabulary", "Beside the model", selects.besideVocabulary, "row"), field("beside.format", "written by", selects.besideFormat, "row")), compared);
   const nameOf = (vocabularyAt, formatName) => offered.vocabularies[vocabularyAt] + (formatName ? ` · ${formatName}` : "");
   const completion = area(state.completion, (typed) => { state.completion = typed; changed(); }, { rows: "3" });
   const stream = make("div", {});
@@ -71,7 +77,7 @@ async function startStudio(offered) {
   let encoded = null;
   const copies = copyButtons(Object.fromEntries(Object.entries({
     ids: () => JSON.stringify(encoded.ids), Python: asPython, curl: asCurl,
-  }).map(([name, text]) => [name, () => text({ ...state, model: offered.vocabularies[state.vocabulary], isEmbedded: state.vocabulary === offered.vocabularies.length - 1 })])));
+  }).map(([name, text]) => [name, () => text({ ...state, model: offered.vocabularies[state.vocabulary], isEmbedded: offered.vocabularies[state.vocabulary] === "embedded" })])));
   const asking = latest(async (signal) => {
     keepState(written(state, offered), kept);
     const slow = setTimeout(() => { busy.textContent = "Encoding; a large vocabulary takes some seconds the first time."; }, 400);
@@ -142,7 +148,7 @@ async function startStudio(offered) {
   const main = document.getElementById("page");
   main.classList.add("app");
   main.replaceChildren(
-    make("header", { class: "top" }, main.querySelector("h1"), field("vocabulary", "Model", vocabulary, "row"), field("format", "Format", format, "row")),
+    make("header", { class: "top" }, main.querySelector("h1"), field("vocabulary", "Model", selects.vocabulary, "row"), field("format", "Written by", selects.format, "row"), files),
     make("section", { class: "left", "aria-label": "the conversation", tabindex: "0" }, make("div", { class: "title" }, make("h2", {}, "Conversation"), editor.views), editor.node,
       make("h2", {}, "Attack"), make("p", { class: "dim hint" }, "Puts what the format writes where the cursor is, as a user could type it."), forge.node),
     make("section", { class: "right", "aria-label": "the result", tabindex: "0" }, make("div", { class: "title" }, tabs, busy, kept, copies), instead,
