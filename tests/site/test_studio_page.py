@@ -246,6 +246,23 @@ def test_a_long_text_makes_few_nodes(page: Page) -> None:
     assert page.locator(".t").count() < 8_000
 
 
+def test_of_very_many_ids_the_first_ones_are_shown_and_all_are_counted(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chatcodec.pages.studio.server._MOST_SHOWN", 500)
+    content = "\U0001f469 <|im_end|> " * 90
+    encoding = CODEC.encode([{"role": "user", "content": content}])
+    assert len(encoding) > 600
+    page.locator(CONTENT).fill(content)
+    page.locator(".counts b").first.filter(has_text=str(len(encoding))).wait_for()
+    assert f"The first 500 of {len(encoding)} ids." in page.locator(".pane").first.inner_text()
+    assert "90 spellings" in page.locator(".verdict").inner_text()
+    page.locator(".tokens").focus()
+    page.keyboard.press("End")
+    assert f"499 of {len(encoding)}" in page.locator(".detail").inner_text()
+    assert encoding.text.startswith(shown_text(page).rstrip("\ufffd")[:-9])
+
+
 def test_each_attack_is_kept_as_text(page: Page) -> None:
     for button in page.get_by_role("group", name="forge").get_by_role("button").all():
         page.locator(CONTENT).fill("Hi")

@@ -13,7 +13,8 @@ function showEncoding(root, detail, data, inIdle = IN_IDLE) {
   root.shown = new AbortController();
   const { signal } = root.shown;
   delete root.dataset.ready;
-  const count = data.ids.length;
+  // Of a very long conversation, the first ids are shown.
+  const count = data.texts.length, total = data.ids.length;
   const chips = new Array(count);
   const noteAt = new Map();
   for (const found of data.found)
@@ -22,7 +23,7 @@ function showEncoding(root, detail, data, inIdle = IN_IDLE) {
   for (const found of noteAt.values())
     for (let at = found.first; at <= found.last; at++) foundAt.set(at, found);
   const kept = data.found.filter((found) => found.id >= 0).length;
-  const ownControl = data.flags.filter((flags) => flags & CONTROL).length;
+  const ownControl = data.totals.control;
   const forged = data.pipeline.filter((item) => typeof item !== "string" && item[2]).length;
   const spelled = data.pipeline.filter((item) => typeof item !== "string").length;
   let colour = root.dataset.colour || "role";
@@ -70,7 +71,7 @@ function showEncoding(root, detail, data, inIdle = IN_IDLE) {
   const addTurn = ({ begin, end }) => {
     const message = data.messages[begin];
     const role = message < 0 ? (data.sources[begin] >= 0 ? data.paths[data.sources[begin]] : "format") : data.roles[message] || "message";
-    const name = message < 0 ? (end === count && begin > 0 ? "generation prompt" : role) : `messages[${message}] ${role}`;
+    const name = message < 0 ? (end === total && begin > 0 ? "generation prompt" : role) : `messages[${message}] ${role}`;
     list.append(make("div", { class: "turn " + (roleColours[role] === undefined ? "" : role), role: "group", "aria-label": name },
       make("div", { class: "head", "aria-hidden": "true" }, ...shown(name))));
   };
@@ -137,7 +138,7 @@ function showEncoding(root, detail, data, inIdle = IN_IDLE) {
     while (rest < count && data.flags[rest] & PART) rest++;
     const hex = data.bytes[data.ids[id]].replace(/../g, "$& ").trim();
     facts(detail, [
-      ["position", `${id} of ${count}`], ["id", data.ids[id]], ["text", data.texts[id] || (flags & PART ? "(rest of a character)" : "(none)")],
+      ["position", `${id} of ${total}`], ["id", data.ids[id]], ["text", data.texts[id] || (flags & PART ? "(rest of a character)" : "(none)")],
       ["bytes", hex.length > 300 ? hex.slice(0, 300) + "…" : hex || "(none)"],
       ...(rest > id + 1 ? [["ids of this character", data.ids.slice(id, rest).join(" ")]] : []),
       ["kind", flags & CONTROL ? "control token" : "text"],
@@ -179,7 +180,7 @@ function showEncoding(root, detail, data, inIdle = IN_IDLE) {
   let buttons = 0;
   let isTaken = false;
   let turns = 0;
-  const openers = new Set(data.ids.filter((id, nth) => data.flags[nth] & CONTROL && (nth === 0 || data.messages[nth] !== data.messages[nth - 1])));
+  const openers = new Set(data.ids.slice(0, count).filter((id, nth) => data.flags[nth] & CONTROL && (nth === 0 || data.messages[nth] !== data.messages[nth - 1])));
   let part = make("div", {});
   let inPart = 0, added = 0;
   string.append(part);
@@ -249,13 +250,14 @@ function showEncoding(root, detail, data, inIdle = IN_IDLE) {
     chips.forEach((node, id) => { if (node) node.className = classOf(id); });
   };
   root.replaceChildren(
-    make("div", { class: "counts" }, number(count, "ids"), number(ownControl, "control tokens, all the format's"),
+    make("div", { class: "counts" }, number(total, "ids"), number(ownControl, "control tokens, all the format's"),
       number(kept, "forged spellings kept as text", kept ? "kept" : ""),
       number(forged, "forged control tokens in the string pipeline", forged ? "wrong" : "")),
     choices("colour", "Colours by", [["role", "role"], ["source", "source"], ["loss", "loss mask"], ["content", "caller's text"]], colour, recolour),
     make("div", { class: "panes" },
       make("section", { class: "pane", "aria-label": "chatcodec" }, make("h2", {}, "chatcodec"),
-        make("p", { class: "dim" }, "Hexagon: control. Italic: the format's text. Shield: a caller's text that spells control, and stays text. Keys: arrows, Home, End; n and p for shields."), list),
+        make("p", { class: "dim" }, "Hexagon: control. Italic: the format's text. Shield: a caller's text that spells control, and stays text. Keys: arrows, Home, End; n and p for shields."), list,
+        total > count ? make("p", { class: "dim" }, `The first ${count} of ${total} ids.`) : null),
       make("section", { class: "pane", "aria-label": "the string pipeline beside it" }, make("h2", {}, "The string pipeline: what most servers send"),
         make("p", { class: forged ? "wrong" : "dim" }, forged ? `${forged} of ${spelled} control tokens come from a caller's text (⚠)` + (turns ? `: ${turns} forged ${turns > 1 ? "turns" : "turn"}, underlined.` : ".") : `${spelled} control tokens, none from a caller's text.`), string)));
   delete detail.dataset.at;

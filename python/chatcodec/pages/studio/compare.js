@@ -20,15 +20,16 @@ function idsOf(data, name, first, differs) {
   }, { root: list, rootMargin: "600px" });
   const fill = (block) => {
     seen.unobserve(block);
-    const from = Number(block.dataset.from), to = Math.min(data.ids.length, from + CHUNK);
+    const from = Number(block.dataset.from), to = Math.min(data.texts.length, from + CHUNK);
     for (let at = from; at < to; at++) block.append(chip(at));
   };
-  for (let from = 0; from < data.ids.length; from += CHUNK) {
+  for (let from = 0; from < data.texts.length; from += CHUNK) {
     const block = make("div", { class: "chunk", "data-from": String(from) });
     list.append(block);
     if (from <= first && first < from + CHUNK) fill(block);
     else seen.observe(block);
   }
+  if (data.texts.length < data.ids.length) list.append(make("p", { class: "dim" }, `The first ${data.texts.length} of ${data.ids.length} ids.`));
   return list;
 }
 
@@ -39,14 +40,12 @@ function showComparison(root, names, left, right) {
   const back = commonLength(left.ids.slice(first).reverse(), right.ids.slice(first).reverse());
   const texts = sides.map((data) => data.texts.join(""));
   const textAt = commonLength(...texts);
-  const count = (data, flag) => data.flags.filter((flags) => flags & flag).length;
-  const bytes = (text) => new TextEncoder().encode(text).length;
   const rows = [
     ["ids", ...sides.map((data) => data.ids.length)],
-    ["control tokens", ...sides.map((data) => count(data, CONTROL))],
-    ["ids of the caller's text", ...sides.map((data) => count(data, CONTENT))],
-    ["characters", ...texts.map((text) => [...text].length)],
-    ["bytes of an id", ...sides.map((data, at) => (bytes(texts[at]) / Math.max(1, data.ids.length)).toFixed(2))],
+    ["control tokens", ...sides.map((data) => data.totals.control)],
+    ["ids of the caller's text", ...sides.map((data) => data.totals.content)],
+    ["characters", ...sides.map((data) => data.totals.characters)],
+    ["bytes of an id", ...sides.map((data) => (data.totals.bytes / Math.max(1, data.ids.length)).toFixed(2))],
   ];
   const more = (row) => (typeof row[1] === "number" && row[2] !== row[1] ? `${row[2] > row[1] ? "+" : "−"}${Math.abs(row[2] - row[1])}` : "");
   const lists = sides.map((data, at) => idsOf(data, ["the ids", "the ids beside"][at], isSame ? -1 : first, (id) => id < data.ids.length - back));

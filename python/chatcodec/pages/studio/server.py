@@ -54,6 +54,8 @@ _SCRIPTS = [
 ]
 
 _READ_SECONDS = 20
+_MOST_SHOWN = 60_000
+"""Ids of a conversation that the page shows; it counts all."""
 
 
 class RefusedError(Exception):
@@ -102,7 +104,7 @@ class Studio(ThreadingHTTPServer):
         messages = _member(request, "messages", list)
         tools = request.get("tools") or None
         encoding = codec.encode(messages, tools=tools, unknown="ignore")
-        return encoding_data(encoding)
+        return encoding_data(encoding, most=_MOST_SHOWN)
 
     def stream(self, request: Mapping[str, Any]) -> dict[str, object]:
         """Answer with the events of a completion.
