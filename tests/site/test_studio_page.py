@@ -162,6 +162,11 @@ def test_reasoning_has_its_place(page: Page) -> None:
     error = page.locator("#at-messages-0-reasoning-error:not(:empty)")
     error.wait_for()
     assert "has no place" in error.inner_text()
+    # Without it, the rest is written, and the page says what was left out.
+    page.get_by_label("leave out what has no place").check()
+    page.locator(".verdict.open").filter(has_text="messages[0].reasoning").wait_for()
+    page.get_by_label("leave out what has no place").uncheck()
+    error.wait_for()
     page.get_by_role("button", name="remove reasoning").click()
     page.wait_for_selector(READY)
 

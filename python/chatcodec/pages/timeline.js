@@ -59,10 +59,12 @@ function showStream(root, data) {
     return make("tr", { class: held.length ? "held" : "" },
       make("td", {}, isEnd ? "" : to - from === 1 ? String(from) : `${from}–${to - 1}`),
       spelled, ...(held.length && !pushes[at].length
-        ? [make("td", { class: "why dim", colspan: String(lanes.length + 1) }, ...whyOf(held))]
-        : [...lanes.map((lane) => cells[lane]), make("td", { class: "why dim" }, ...whyOf(held))]));
+        ? [make("td", { class: "why dim", colspan: String(used.length + 1) }, ...whyOf(held))]
+        : [...used.map((lane) => cells[lane]), make("td", { class: "why dim" }, ...whyOf(held))]));
   };
 
+  // Lanes without an event have no column.
+  let used = lanes;
   let more = () => false;
   const draw = (nth) => {
     const run = data.runs[nth];
@@ -76,10 +78,11 @@ function showStream(root, data) {
     joinedList.replaceChildren(...joined.slice(0, ROWS).map(({ lane, text }) => make("li", { class: laneColours[lane] },
       make("span", { class: "dim" }, lane + " "), make("bdi", { dir: "auto" }, ...shown(text.length > 300 ? text.slice(0, 300) + "…" : text)))));
     if (joined.length > ROWS) joinedList.append(make("li", {}, `and ${joined.length - ROWS} more`));
-    const used = new Set(joined.map(({ lane }) => lane));
-    const columns = ["ids", "pushed", ...lanes, "held back, and why"];
+    const withEvents = new Set(joined.map(({ lane }) => lane));
+    used = lanes.filter((lane) => withEvents.has(lane));
+    const columns = ["ids", "pushed", ...used, "held back, and why"];
     const table = make("table", { class: "stream" },
-      make("colgroup", {}, ...columns.map((name, at) => make("col", { class: lanes.includes(name) && !used.has(name) ? "none" : at < 2 ? name : "" }))),
+      make("colgroup", {}, ...columns.map((name, at) => make("col", { class: at < 2 ? name : "" }))),
       make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)))));
     holder.replaceChildren(table);
     let done = 0;

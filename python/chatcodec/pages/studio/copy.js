@@ -16,7 +16,7 @@ function inPython(value, indent = "") {
 // What was dropped is named as its file is: the reader has it somewhere.
 const DROPPED = / \(dropped(?:, \d+)?\)$/;
 
-function asPython({ model, isEmbedded, format, messages, tools }) {
+function asPython({ model, isEmbedded, format, messages, tools, drop }) {
   const path = isEmbedded ? '"embedded"' : inPython(model.replace(DROPPED, ""));
   const file = format.replace(DROPPED, "");
   const writer = file === format ? inPython(format) : `${file.endsWith(".toml") ? "Format" : "Template"}.load(${inPython(file)})`;
@@ -25,7 +25,8 @@ function asPython({ model, isEmbedded, format, messages, tools }) {
     : `Codec.from_pretrained(${path}${format ? `, ${writer}` : ""})`;
   const names = ["Codec", ...(file === format ? [] : [isTemplate ? "Template" : "Format"])];
   return `from chatcodec import ${names.join(", ")}\n\ncodec = ${codec}\nmessages = ${inPython(messages)}\n`
-    + (tools ? `tools = ${inPython(tools)}\nencoding = codec.encode(messages, tools=tools)\n` : "encoding = codec.encode(messages)\n")
+    + (tools ? `tools = ${inPython(tools)}\n` : "")
+    + `encoding = codec.encode(messages${tools ? ", tools=tools" : ""}, unknown="ignore"${drop ? ', on_unsupported="drop"' : ""})\n`
     + "print(encoding.ids.tolist())\n";
 }
 

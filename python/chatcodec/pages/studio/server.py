@@ -103,8 +103,14 @@ class Studio(ThreadingHTTPServer):
         codec = self._chosen(request)
         messages = _member(request, "messages", list)
         tools = request.get("tools") or None
-        encoding = codec.encode(messages, tools=tools, unknown="ignore")
-        return encoding_data(encoding, most=_MOST_SHOWN)
+        encoding = codec.encode(
+            messages,
+            tools=tools,
+            unknown="ignore",
+            on_unsupported="drop" if request.get("drop") is True else "error",
+        )
+        dropped = list(dict.fromkeys(str(each.path) for each in encoding.dropped))
+        return {**encoding_data(encoding, most=_MOST_SHOWN), "dropped": dropped}
 
     def stream(self, request: Mapping[str, Any]) -> dict[str, object]:
         """Answer with the events of a completion.

@@ -22,14 +22,15 @@ function restore(state, read, offered) {
   }
   if (Array.isArray(read.messages)) state.messages = read.messages;
   if (Array.isArray(read.tools)) state.tools = read.tools;
+  state.drop = read.drop === true;
   state.completion = textOf(read.completion, state.completion);
   if (["tokens", "compare", "stream"].includes(read.view)) state.view = read.view;
   state.missing = [...new Set(missing)];
 }
 
 function written(state, offered) {
-  const { format, besideFormat, messages, tools, completion, view } = state;
-  return JSON.stringify({ model: offered.vocabularies[state.vocabulary], besideModel: offered.vocabularies[state.besideVocabulary], format, besideFormat, messages, tools, completion, view });
+  const { format, besideFormat, messages, tools, drop, completion, view } = state;
+  return JSON.stringify({ model: offered.vocabularies[state.vocabulary], besideModel: offered.vocabularies[state.besideVocabulary], format, besideFormat, messages, tools, drop, completion, view });
 }
 
 async function through(bytes, stream, most) {
