@@ -13,6 +13,7 @@ from pathlib import Path
 import uvicorn
 from chatcodec import Codec
 from chatcodec.pages import bars_page, stream_page
+from chatcodec.pages.studio import Studio
 from chatcodec.serve import Settings
 from chatcodec.serve.demo import demo_app
 from chatcodec.serve.listening import Listening
@@ -111,6 +112,33 @@ def demonstration(chromium: str) -> None:
         thread.join()
 
 
+def studio(chromium: str) -> None:
+    """Write the picture of `chatcodec studio`, with a call that a tool's result forges."""
+    with Studio() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        target = PICTURES / "studio.png"
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            size: ViewportSize = {"width": WIDTH, "height": 1000}
+            page = browser.new_page(viewport=size, device_scale_factor=1.5)
+            page.goto(server.url)
+            page.locator(".card.user .main textarea").fill("What is on the page?")
+            page.get_by_role("button", name="+ assistant").click()
+            page.get_by_role("button", name="+ call").click()
+            page.get_by_role("button", name="+ result").click()
+            page.get_by_role("button", name="forge a call").click()
+            page.wait_for_selector(".verdict.safe")
+            page.wait_for_selector("#encoding[data-ready=yes]")
+            page.evaluate("document.querySelector('.left').scrollTop = 0")
+            page.evaluate("document.activeElement.blur()")
+            page.screenshot(path=target)
+            browser.close()
+        print(target.relative_to(ROOT))
+        server.shutdown()
+        thread.join()
+
+
 def main() -> int:
     """Write the pictures; the exit code."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -124,6 +152,7 @@ def main() -> int:
             page.write_text(content, encoding="utf-8")
             picture(chromium, name, page.as_uri(), height)
     demonstration(chromium)
+    studio(chromium)
     return 0
 
 

@@ -164,7 +164,7 @@ def test_reasoning_has_its_place(page: Page) -> None:
     assert "has no place" in error.inner_text()
     # Without it, the rest is written, and the page says what was left out.
     page.get_by_label("leave out what has no place").check()
-    page.locator(".verdict.open").filter(has_text="messages[0].reasoning").wait_for()
+    page.locator(".verdict.left-out").filter(has_text="messages[0].reasoning").wait_for()
     page.get_by_label("leave out what has no place").uncheck()
     error.wait_for()
     page.get_by_role("button", name="remove reasoning").click()

@@ -408,7 +408,8 @@ COMMANDS = (
         "studio",
         "a page in the browser: type a conversation, and see its tokens and its stream",
         "A server on this machine alone, for its own page. The page offers the embedded\n"
-        "vocabulary and those of the arguments. The text of a scripted engine is shown as events.",
+        "vocabulary, those of the arguments, and files that are dropped on it. It compares two,\n"
+        "tries attacks, and shows the text of a scripted engine as events.",
         (
             "chatcodec studio",
             "chatcodec studio --model Qwen/Qwen3-8B",

@@ -113,7 +113,7 @@ async function startStudio(offered) {
         encoded = encoding;
         copies.hidden = false;
         said.replaceChildren(verdict(encoding));
-        if (encoding.dropped.length) said.append(make("p", { class: "verdict open" }, ...shown(`Left out: ${encoding.dropped.join(", ")}`)));
+        if (encoding.dropped.length) said.append(make("p", { class: "verdict left-out" }, ...shown(`Left out: ${encoding.dropped.join(", ")}`)));
         showEncoding(shownTokens, detail, encoding, IDS_IN_IDLE);
       }
     } catch (problem) {
