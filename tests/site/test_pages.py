@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -462,6 +463,21 @@ def test_the_heat_maps_are_the_audit(open_page: Callable[[str], Page]) -> None:
     page.focus("table.heat button")
     page.keyboard.press("Enter")
     assert report.findings[0].token in page.inner_text("aside.detail")
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_the_heat_maps_stand_side_by_side(open_page: Callable[[str], Page], width: int) -> None:
+    audit = CODEC.audit()
+    sanitized = tuple(replace(finding, sanitized=finding.string) for finding in audit.findings)
+    for report, count in ((audit, 2), (Audit("m", sanitized), 3)):
+        page = open_page(report.to_html())
+        page.set_viewport_size({"width": width, "height": 900})
+        maps = page.locator(".maps > section")
+        assert maps.count() == count
+        tops = maps.evaluate_all("(all) => all.map((node) => node.getBoundingClientRect().y)")
+        assert len(set(tops)) == 1
+        hidden = "(all) => all.map((node) => node.scrollWidth - node.clientWidth)"
+        assert page.locator(".maps .scroll").evaluate_all(hidden) == [0] * count
 
 
 @pytest.fixture

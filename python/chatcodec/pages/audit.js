@@ -42,7 +42,7 @@
     const head = make("tr", {}, make("th", { scope: "col" }, "control token"),
       ...audit.places.map((place) => make("th", { scope: "col" }, make("span", {}, place))));
     const rows = audit.tokens.map((token, nth) => make("tr", {},
-      make("th", { scope: "row" }, make("code", {}, ...shown(token))),
+      make("th", { scope: "row", title: token }, make("code", {}, ...shown(token))),
       ...audit.places.map((_, place) => cell(nth, place, side))));
     return make("section", { class: "pane" }, make("h2", {}, title),
       make("p", { class: count ? "wrong" : "good" }, `${count} of ${audit.findings.length} texts forge a control token.`),
