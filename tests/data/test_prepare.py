@@ -701,6 +701,32 @@ def test_the_report_is_a_page_that_a_new_run_replaces(
     assert not Path("out/_report.html").exists()
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("labels", [[], ["--labels"]])
+@pytest.mark.usefixtures("folder")
+def test_the_page_names_the_model_and_shows_the_first_rows(kind: str, labels: list[str]) -> None:
+    conversation = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho."}]
+    Path("a.jsonl").write_bytes(lines_of([{"messages": conversation}] * 9))
+    arguments = ["prepare", "a.jsonl", "out", "--quiet", "--html", "--to", kind]
+    assert main([*arguments, *labels, *EMBEDDED]) == 0
+    page = Path("out/_report.html").read_text(encoding="utf-8")
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    made = dict(data["made"])
+    assert (made["vocabulary"], made["format"]) == ("embedded", "internlm2")
+    assert made["written"].endswith("UTC")
+    encoding = CODEC.encode(conversation)
+    assert dict(data["facts"])["ids at 50%"] == len(encoding)
+    assert len(data["samples"]) == 5
+    first = data["samples"][0]
+    assert "".join(first["texts"]) == encoding.text
+    assert first["control"] == encoding.is_control.tolist()
+    if labels:
+        trained = [int(label != -100) for label in encoding.labels()]
+        assert (first["trained"], first["count"]) == (trained, sum(trained))
+    else:
+        assert "trained" not in first
+
+
 @pytest.mark.usefixtures("folder")
 def test_what_is_left_out_is_counted_by_place(capsys: pytest.CaptureFixture[str]) -> None:
     named = [{"role": "user", "name": "Ann", "content": "Hi"}]

@@ -261,7 +261,13 @@ def every_kind() -> dict[str, str]:
         "items": items_page(HOSTILE, [item, error]),
         "timeline": stream_page(CODEC, completion, title=HOSTILE),
         "audit": Audit(HOSTILE, tuple(findings)).to_html(),
-        "report": report_page(REPORT, title=HOSTILE),
+        "report": report_page(
+            REPORT,
+            title=HOSTILE,
+            made={HOSTILE: HOSTILE},
+            quantiles={"at 50%": 3},
+            samples=[{"texts": [HOSTILE], "control": [1], "trained": [1], "ids": 2, "count": 1}],
+        ),
     }
 
 
@@ -299,7 +305,8 @@ def test_hostile_text_runs_nothing_and_is_shown_whole(
         assert aside.count(seen(HOSTILE).replace("\n", "")) == 2
     elif kind == "report":
         text = page.evaluate(body)
-        assert text.count(seen(HOSTILE).replace("\n", "")) == 2
+        assert text.count(seen(HOSTILE).replace("\n", "")) == 4
+        assert page.locator(".sample").evaluate("(node) => node.textContent") == seen(HOSTILE)
         assert "⟨D800⟩" in text
         counts = page.locator("section").first.locator(".amount").all_inner_texts()
         assert [int(count) for count in counts if count != "0"] == [1, 1, 2, 1]

@@ -56,7 +56,17 @@ def prepare(args: Namespace) -> bool:
         if progress is not None:
             progress.close()
     if args.html:
-        page = report_page(report.to_dict())
+        from chatcodec.prepare.samples import made_of, samples  # noqa: PLC0415 (needs pyarrow)
+
+        page = report_page(
+            report.to_dict(),
+            made={
+                **made_of(args.output),
+                "written": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            },
+            quantiles={f"at {share:.0%}": report.quantile(share) for share in (0.5, 0.9, 0.99)},
+            samples=samples(args.output, codec),
+        )
         (Path(args.output) / PAGE).write_text(page, encoding="utf-8")
     sys.stdout.write(report.text())
     if report.rejected:

@@ -102,14 +102,21 @@ def doctor_page(model: str, sections: Sequence[Section]) -> str:
 
 
 def bars_page(
-    title: str, facts: Sequence[tuple[str, int]], charts: Sequence[Mapping[str, object]]
+    title: str,
+    facts: Sequence[tuple[str, int]],
+    charts: Sequence[Mapping[str, object]],
+    *,
+    made: Mapping[str, str] | None = None,
+    samples: Sequence[Mapping[str, object]] = (),
 ) -> str:
     """Make a page of tables with bars.
 
     A chart has `title`, `about`, the names of its `columns`, and `rows`: labels, a number, and a
-    text for the number if it is not the number itself. With `isRatio`, bars begin at 1.
+    text for the number if it is not the number itself. With `isRatio`, bars begin at 1. `made` says
+    of what the numbers are. `samples` are rows of ids, as `chatcodec.prepare.samples` gives them.
     """
-    return page(title, {"facts": facts, "charts": charts}, ["common.js", "bars.js"])
+    data = {"facts": facts, "charts": charts, "made": list((made or {}).items())}
+    return page(title, {**data, "samples": samples}, ["common.js", "bars.js"])
 
 
 def frame(content: str) -> str:

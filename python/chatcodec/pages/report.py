@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chatcodec.pages.document import bars_page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["report_page"]
 
@@ -25,13 +25,24 @@ _FACTS = {
 _ALWAYS = ("rows", "ids", "rejected")
 
 
-def report_page(report: Mapping[str, Any], title: str = "Prepared conversations") -> str:
-    """Make the page of a report: the object `report` of `_manifest.json`."""
+def report_page(
+    report: Mapping[str, Any],
+    title: str = "Prepared conversations",
+    *,
+    made: Mapping[str, str] | None = None,
+    quantiles: Mapping[str, int] | None = None,
+    samples: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """Make the page of a report: the object `report` of `_manifest.json`.
+
+    `made` says of what and when; `quantiles` are lengths by their names; `samples` are rows.
+    """
     facts = [
         (name, report[key])
         for key, name in _FACTS.items()
         if report.get(key) or (key in _ALWAYS and key in report)
     ]
+    facts += [(f"ids {name}", length) for name, length in (quantiles or {}).items()]
     roles = Counter(report["roles"]).most_common()
     found = sorted(report["neutralized"], key=lambda item: -item["count"])
     dropped = sorted(report.get("parts_dropped", ()), key=lambda item: -item["count"])
@@ -40,19 +51,19 @@ def report_page(report: Mapping[str, Any], title: str = "Prepared conversations"
         {
             "title": "Lengths",
             "about": "Conversations by their number of ids.",
-            "columns": ["ids", "conversations", ""],
+            "columns": ["ids", "conversations", "share"],
             "rows": [([label], count) for label, count in _steps(report["lengths"])],
         },
         {
             "title": "Messages",
             "about": "Messages by their role.",
-            "columns": ["role", "messages", ""],
+            "columns": ["role", "messages", "share"],
             "rows": [([role or "(none)"], count) for role, count in roles],
         },
         {
             "title": "Control spelled in text",
             "about": "Texts of callers that spell a control token. All of them are ids of text.",
-            "columns": ["place", "spelling", "times", ""],
+            "columns": ["place", "spelling", "times", "share"],
             "rows": [([item["path"], item["spelling"]], item["count"]) for item in found],
         },
     ]
@@ -61,7 +72,7 @@ def report_page(report: Mapping[str, Any], title: str = "Prepared conversations"
             {
                 "title": "Rejected rows",
                 "about": "Rows that were not written, by their reason; _rejects.jsonl has each.",
-                "columns": ["reason", "rows", ""],
+                "columns": ["reason", "rows", "share"],
                 "rows": [([item["reason"]], item["count"]) for item in rejected],
             }
         )
@@ -70,11 +81,11 @@ def report_page(report: Mapping[str, Any], title: str = "Prepared conversations"
             {
                 "title": "Not in the ids",
                 "about": "Parts of conversations that the template or the format leaves out.",
-                "columns": ["place", "why", "times", ""],
+                "columns": ["place", "why", "times", "share"],
                 "rows": [([item["path"], item["why"]], item["count"]) for item in dropped],
             }
         )
-    return bars_page(title, facts, charts)
+    return bars_page(title, facts, charts, made=made, samples=samples)
 
 
 def _steps(lengths: Mapping[str, int]) -> list[tuple[str, int]]:
