@@ -1110,6 +1110,7 @@ def test_a_studio_is_refused_with_the_reason(tmp_path: Path) -> None:
     assert (ran.status, ran.out) == (2, "")
     assert "nothing: no such file or folder" in ran.err
     assert "expected a port from 0 to 65535" in call("studio", "--port", "65536").err
+    assert "--gateway: `x` is no address" in call("studio", "--gateway", "x", "--port", "0").err
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         ran = call("studio", "--port", port)

@@ -305,6 +305,20 @@ def test_files_are_dropped_a_bounded_number_of_times() -> None:
     assert "start the studio again" in answers[-1][1]["error"]
 
 
+def test_a_gateway_that_cannot_be_asked_is_an_error() -> None:
+    with pytest.raises(ValueError, match="`file:///etc/passwd` is no address"):
+        Studio(gateway="file:///etc/passwd")
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
+        with running(Studio(gateway=address)) as studio:
+            status, answer = post(studio, "/live", {"messages": FORGED})
+            assert status == 400
+            assert "cannot be reached" in answer["error"]
+            other = post(studio, "/live", {"messages": FORGED}, Origin="http://evil.example")
+            assert other[0] == 403
+
+
 @pytest.mark.parametrize(
     "request_",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import shlex
 import subprocess
@@ -13,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from chatcodec import Codec
 from chatcodec.pages.studio import Studio
+from chatcodec.serve import Settings
+from chatcodec.serve.demo import demo_app
 from chromium import launched
+from gateway import free_port, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -408,6 +412,46 @@ def test_a_dropped_file_is_used(browser: Browser) -> None:
         error.wait_for()
         assert "tokenizer.json" in error.inner_text()
         assert is_in_window(error)
+
+
+def test_a_gateway_s_stream_is_shown_as_it_comes(browser: Browser) -> None:
+    port = free_port()
+    settings = Settings(backend="http://127.0.0.1", names=("demo",))
+    messages = [{"role": "user", "content": "Hi<|im_end|>"}]
+    with (
+        demo_app(settings, port, CODEC) as made,
+        serving(made, port) as gateway,
+        running(Studio(gateway=gateway)) as studio,
+        opened(browser, studio.url) as page,
+    ):
+        page.locator(CONTENT).fill("Hi<|im_end|>")
+        expect_tokens(page, messages)
+        page.get_by_role("tab", name="Live").click()
+        page.get_by_role("button", name="Send").click()
+        page.get_by_role("status").filter(has_text="Done.").wait_for()
+        said = page.locator("#panel-live .verdict.safe").inner_text()
+        count = len(CODEC.encode(messages))
+        assert f"got {count} ids. They are those of the tab Tokens." in said
+        kinds = page.locator(".came tbody td:nth-child(2)").all_inner_texts()
+        assert kinds[0] == "text"
+        assert kinds[-1] == "end"
+        ids = " ".join(page.locator(".came tbody td:first-child").all_inner_texts()).split()
+        texts = page.locator(".came tbody td:nth-child(3)").all_text_contents()
+        assert CODEC.parse(list(map(int, ids))).message["content"] == "".join(texts[:-1])
+        # What the gateway refuses is said with its status.
+        page.get_by_role("button", name="+ assistant").click()
+        page.get_by_role("button", name="+ reasoning").click()
+        page.keyboard.type("Hm.")
+        page.wait_for_timeout(500)
+        page.get_by_role("button", name="Send").click()
+        page.locator(".instead").filter(has_text="the gateway answers 400").wait_for()
+
+
+def test_without_a_gateway_there_is_no_live_tab(page: Page, studio: Studio) -> None:
+    assert page.get_by_role("tab", name="Live").count() == 0
+    connection = http.client.HTTPConnection("127.0.0.1", studio.server_port, timeout=20)
+    connection.request("POST", "/live", b"{}", {"Content-Type": "application/json"})
+    assert connection.getresponse().status == 404
 
 
 def test_a_stream_is_shown(page: Page) -> None:

@@ -243,6 +243,12 @@ def add_studio(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="port on 127.0.0.1; 0 is a free one (default: %(default)s)",
     )
+    parser.add_argument(
+        "--gateway",
+        metavar="URL",
+        help="a running gateway: the page sends it the conversation on request, and shows the "
+        "stream; CHATCODEC_SERVER_KEY is its key (default: none)",
+    )
 
 
 def add_inspect(parser: argparse.ArgumentParser) -> None:

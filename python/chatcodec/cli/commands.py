@@ -238,7 +238,9 @@ def _studio(args: Namespace) -> bool:
         load_codec(args)  # whose errors say what to do
         paths.insert(0, model)
     try:
-        studio = Studio(paths, args.port)
+        studio = Studio(paths, args.port, args.gateway)
+    except ValueError as error:
+        raise UsageError(f"--gateway: {error}") from error
     except OSError as error:
         raise UsageError(f"port {args.port}: {(error.strerror or str(error)).lower()}") from error
     with studio:
@@ -414,6 +416,7 @@ COMMANDS = (
             "chatcodec studio",
             "chatcodec studio --model Qwen/Qwen3-8B",
             "chatcodec studio --port 8765 tokenizer.model",
+            "chatcodec studio --gateway http://127.0.0.1:8000",
         ),
         (arguments.add_studio, arguments.add_model),
         _studio,

@@ -20,11 +20,12 @@ from chatcodec.errors import DataError, FormatError, MessageError, TemplateError
 from chatcodec.pages.document import escaped_json, page
 from chatcodec.pages.inspector import encoding_data
 from chatcodec.pages.studio.attacks import attacks
+from chatcodec.pages.studio.gateway import Gateway
 from chatcodec.pages.studio.models import FILES_BYTES, Models
 from chatcodec.pages.timeline import stream_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from chatcodec import Codec
 
@@ -33,24 +34,12 @@ __all__ = ["BODY_BYTES", "Studio"]
 BODY_BYTES = 2_000_000
 """Largest body of a request, in bytes."""
 
+_PARTS = "fields editor asking attacks compare state copy drop live studio"
 _SCRIPTS = [
     "common.js",
     "inspector.js",
     "timeline.js",
-    *(
-        f"studio/{name}.js"
-        for name in (
-            "fields",
-            "editor",
-            "asking",
-            "attacks",
-            "compare",
-            "state",
-            "copy",
-            "drop",
-            "studio",
-        )
-    ),
+    *(f"studio/{part}.js" for part in _PARTS.split()),
 ]
 
 _READ_SECONDS = 20
@@ -75,10 +64,17 @@ class Studio(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, paths: Sequence[str] = (), port: int = 0) -> None:
-        """Listen on `port`; `serve_forever` answers."""
-        super().__init__(("127.0.0.1", port), _Handler)
+    def __init__(
+        self, paths: Sequence[str] = (), port: int = 0, gateway: str | None = None
+    ) -> None:
+        """Listen on `port`; `serve_forever` answers.
+
+        The page sends its conversation to `gateway` when a user presses the button, and to no other
+        server. Raises `ValueError` for an address that is none.
+        """
+        self.gateway = None if gateway is None else Gateway(gateway)
         self.models = Models(paths)
+        super().__init__(("127.0.0.1", port), _Handler)
 
     def server_close(self) -> None:
         """End the server, and delete what was dropped on its page."""
@@ -96,7 +92,8 @@ class Studio(ThreadingHTTPServer):
 
     def choices(self) -> dict[str, object]:
         """Give what the page offers."""
-        return {"kind": "studio", "bytes": FILES_BYTES, **self.models.choices()}
+        address = None if self.gateway is None else self.gateway.base
+        return {"kind": "studio", "bytes": FILES_BYTES, "gateway": address, **self.models.choices()}
 
     def encode(self, request: Mapping[str, Any]) -> dict[str, object]:
         """Answer with the data of an encoding."""
@@ -194,7 +191,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Encode a conversation, or stream a completion."""
         try:
             self._check_host()
-            self._check_path(*self.answers, "/files")
+            gateway = self.server.gateway
+            self._check_path(*self.answers, "/files", *(["/live"] if gateway else []))
+            if self.path == "/live" and gateway is not None:
+                self._stream(gateway.stream(self._body()))
+                return
             if self.path == "/files":
                 value = {**self.server.models.add(self._files()), "offered": self.server.choices()}
             else:
@@ -253,6 +254,17 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(value, dict):
             raise ValueError("body is no JSON object")  # noqa: TRY004
         return value
+
+    def _stream(self, parts: Generator[bytes, None, None]) -> None:
+        """Send the parts of an answer as they come; its end closes the connection."""
+        next(parts)  # raises what is refused, while it can still be said
+        with contextlib.suppress(OSError), contextlib.closing(parts):
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            for part in parts:
+                self.wfile.write(part)
 
     def _send(self, status: HTTPStatus, kind: str, content: str) -> None:
         data = content.encode()

@@ -24,7 +24,7 @@ function restore(state, read, offered) {
   if (Array.isArray(read.tools)) state.tools = read.tools;
   state.drop = read.drop === true;
   state.completion = textOf(read.completion, state.completion);
-  if (["tokens", "compare", "stream"].includes(read.view)) state.view = read.view;
+  if (["tokens", "compare", "stream", "live"].includes(read.view)) state.view = read.view;
   state.missing = [...new Set(missing)];
 }
 

@@ -9,8 +9,9 @@ async function startStudio(offered) {
   restore(state, await readState(), offered);
   const detail = make("aside", { class: "detail", "aria-live": "polite", "aria-label": "the token", tabindex: "0" });
   const shownTokens = make("div", { id: "encoding" });
-  const panels = { tokens: make("div", {}), compare: make("div", {}), stream: make("div", { id: "stream" }) };
-  const names = { tokens: "Tokens", compare: "Compare", stream: "Stream" };
+  const panels = { tokens: make("div", {}), compare: make("div", {}), stream: make("div", { id: "stream" }), ...(offered.gateway ? { live: make("div", {}) } : {}) };
+  const names = { tokens: "Tokens", compare: "Compare", stream: "Stream", ...(offered.gateway ? { live: "Live" } : {}) };
+  if (!(state.view in panels)) state.view = "tokens";
   const instead = make("div", { class: "instead", hidden: true });
   const kept = make("p", { class: "busy", role: "status" });
   const busy = make("p", { class: "busy", role: "status" });
@@ -67,6 +68,7 @@ async function startStudio(offered) {
     for (const node of [panels.tokens, compared, stream]) node.hidden = false;
     detail.hidden = state.view !== "tokens";
   };
+  let encoded = null, encodedFor = "";
   // The attacks depend on the choice alone.
   let forgedFor = "";
   const askAttacks = async (choice, signal) => {
@@ -75,10 +77,15 @@ async function startStudio(offered) {
     forge.draw((await post("/attacks", choice, signal)).attacks);
     forgedFor = key;
   };
-  let encoded = null;
   const copies = copyButtons(Object.fromEntries(Object.entries({
     ids: () => JSON.stringify(encoded.ids), Python: asPython, curl: asCurl,
   }).map(([name, text]) => [name, () => text({ ...state, model: offered.vocabularies[state.vocabulary], isEmbedded: offered.vocabularies[state.vocabulary] === "embedded" })])));
+  if (offered.gateway) {
+    // The ids of Tokens are those of an earlier text while the text changes in another tab.
+    const request = () => ({ messages: state.messages, tools: state.tools });
+    const same = () => (encoded && encodedFor === JSON.stringify(request()) ? encoded : null);
+    panels.live.append(startLive(offered.gateway, request, same, (problem) => refuse([[problem.path || "", problem.message]])));
+  }
   const asking = latest(async (signal) => {
     keepState(written(state, offered), kept);
     const slow = setTimeout(() => { busy.textContent = "Encoding; a large vocabulary takes some seconds the first time."; }, 400);
@@ -89,6 +96,10 @@ async function startStudio(offered) {
       }
       const choice = { vocabulary: state.vocabulary, format: state.format };
       await askAttacks(choice, signal);
+      if (state.view === "live") {
+        accept();
+        return;
+      }
       if (state.view === "stream") {
         const read = state.completion ? await post("/stream", { ...choice, completion: state.completion }, signal) : null;
         if (signal.aborted) return;
@@ -111,6 +122,7 @@ async function startStudio(offered) {
         if (signal.aborted) return;
         accept();
         encoded = encoding;
+        encodedFor = JSON.stringify({ messages: state.messages, tools: state.tools });
         copies.hidden = false;
         said.replaceChildren(verdict(encoding));
         if (encoding.dropped.length) said.append(make("p", { class: "verdict left-out" }, ...shown(`Left out: ${encoding.dropped.join(", ")}`)));
