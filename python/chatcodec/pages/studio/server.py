@@ -34,7 +34,7 @@ __all__ = ["BODY_BYTES", "Studio"]
 BODY_BYTES = 2_000_000
 """Largest body of a request, in bytes."""
 
-_PARTS = "fields editor asking attacks compare state copy drop live studio"
+_PARTS = "fields editor asking attacks compare state copy drop live choices tabs studio"
 _SCRIPTS = [
     "common.js",
     "inspector.js",
