@@ -211,3 +211,29 @@ def test_an_answer_ends_the_reasoning_of_the_calls_before_it(name: str) -> None:
         answered, ids_of(codec, f"Ask.</think>{CALL}"), [RESULT], reasoning="template"
     )
     assert not again.notes
+
+
+def test_a_result_answers_a_call_that_was_cut_before_its_id() -> None:
+    """`parse` numbers the call, and the format writes another id for both."""
+    codec = codec_of("mistral")
+    prompt = codec.encode(ASK, tools=[{"type": "function", "function": {"name": "f"}}])
+    said = '[TOOL_CALLS][{"name": "f", "arguments": {}'
+    completion = ids_of(codec, said)
+    (call,) = codec.parse(completion, prompt.ids).message["tool_calls"]
+    result = {"role": "tool", "tool_call_id": call["id"], "content": "3"}
+    text = codec.extend(prompt, completion, [result]).text
+    assert text.endswith(
+        said + ', "id": "call00000"}]</s>[TOOL_RESULTS]call00000[TOOL_CONTENT]3[/TOOL_RESULTS]'
+    )
+
+
+def test_an_id_over_the_end_of_the_prompt_is_noted() -> None:
+    """`encode` gives the two lines after `<think>` one id, which here is of the answer alone."""
+    codec = codec_of("qwen3.8")
+    prompt = codec.encode(ASK)
+    (lines,) = codec.vocab.encode("\n\n")
+    assert prompt.text.endswith("<think>\n")
+    completion = [lines, *ids_of(codec, "</think>\n\nYes.<|im_end|>")]
+    extended = codec.extend(prompt, completion, NEXT)
+    assert extended.text.count("<think>\n\n\n</think>") == 1
+    assert [note.kind for note in extended.notes] == ["reasoning"]

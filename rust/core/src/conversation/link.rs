@@ -60,7 +60,7 @@ impl Links {
                 open.clear();
                 by_given.clear();
                 *answered = 0;
-                for call in &mut message.calls {
+                for (nth, call) in message.calls.iter_mut().enumerate() {
                     // Nine letters and digits, as formats that write ids expect.
                     let own = if writes_ids {
                         format!("call{number:05}")
@@ -76,7 +76,9 @@ impl Links {
                     let fitted = format.id_form().fit(given.as_deref(), name, *number - 1);
                     let id = fitted.filter(|_| writes_ids).unwrap_or(own);
                     call.id = Some(id.clone());
-                    if let Some(given) = given {
+                    // `parse` numbers a call that has no id yet, such as one that was cut.
+                    let numbered = || writes_ids.then(|| format!("call_{nth}"));
+                    if let Some(given) = given.or_else(numbered) {
                         by_given.entry(given).or_insert(made.len());
                     }
                     let kind = format.call_kind(&call.body).map(str::to_owned);

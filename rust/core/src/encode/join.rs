@@ -38,7 +38,7 @@ impl Encoding {
             notes: Vec::new(),
             dropped: Vec::new(),
         };
-        encoding.give(0, Given { ids, sources: &vec![Source::NONE; ids.len()] });
+        encoding.give(0, ids, |_| Source::NONE);
         encoding
     }
 
@@ -121,7 +121,7 @@ impl Encoding {
         }
         let begun = if resumes { joined.generated.pop() } else { None };
         let start = begun.map_or(self.text.len(), |turn| turn.start);
-        joined.give(self.ids.len(), given);
+        joined.give(self.ids.len(), given.ids, |nth| given.sources[nth]);
         joined.generated.push(start..joined.text.len());
         joined.ids = Arc::new([&self.ids[..], given.ids].concat());
         joined
@@ -195,8 +195,8 @@ impl Encoding {
         self
     }
 
-    /// Adds the text of given ids, which begin at id `first`.
-    fn give(&mut self, first: usize, given: Given<'_>) {
+    /// Adds the text of given ids, which begin at id `first`, with the source of each.
+    fn give(&mut self, first: usize, given: &[TokenId], source_of: impl Fn(usize) -> Source) {
         let prefix = self.vocab.dummy_prefix();
         let mut at_start = match prefix {
             DummyPrefix::EveryRun => !self.ends_in_text(),
@@ -204,9 +204,10 @@ impl Encoding {
             DummyPrefix::Never => false,
         };
         let vocab = self.vocab.clone();
-        let mut run = Run::default();
-        for (nth, (&id, &source)) in given.ids.iter().zip(given.sources).enumerate() {
+        let mut run = Run::with_room(given.len());
+        for (nth, &id) in given.iter().enumerate() {
             let token = vocab.token(id);
+            let source = source_of(nth);
             if let Some((TokenKind::Control, _)) = token {
                 self.give_run(first + nth, std::mem::take(&mut run));
                 let start = self.text.len();
@@ -226,10 +227,9 @@ impl Encoding {
                 _ => b"",
             };
             at_start &= token.is_none_or(|(kind, _)| kind == TokenKind::Unused);
-            run.bytes.extend_from_slice(bytes);
-            run.ends.push((run.bytes.len(), source));
+            run.push(bytes, source);
         }
-        self.give_run(first + given.ids.len(), run);
+        self.give_run(first + given.len(), run);
     }
 
     /// Adds a run of text that ends before id `end`.
@@ -240,28 +240,23 @@ impl Encoding {
         let ids = end - run.ends.len()..end;
         let begin = self.text.len();
         let places = Places::of(&run.bytes, &mut self.text);
-        let mut covered = Vec::with_capacity(run.ends.len());
+        let covered = places.covered(&run.ends);
         let mut spans: Vec<Span> = Vec::new();
-        let mut at = 0;
-        for (end, source) in run.ends {
-            let (from, to) = (places.floor(at), places.ceil(end));
-            at = end;
-            covered.push(from as u32..to as u32);
-            if spans.last().is_none_or(|last| last.source != source) {
-                let kind = if source.is_content() {
-                    SpanKind::Slot { escaped: false }
-                } else {
-                    SpanKind::Literal
-                };
-                // Neighbours may share an invalid UTF-8 sequence.
-                let start = spans.last().map_or(begin, |last| last.text.end);
-                spans.push(span(kind, start..start, source));
-            }
-            if let Some(last) = spans.last_mut() {
-                // A character with two sources belongs to the first.
-                let to = (begin + to..self.text.len()).find(|&at| self.text.is_char_boundary(at));
-                last.text.end = last.text.end.max(to.unwrap_or(self.text.len()));
-            }
+        let mut sources = run.sources.iter().peekable();
+        while let Some(&(_, source)) = sources.next() {
+            let kind = if source.is_content() {
+                SpanKind::Slot { escaped: false }
+            } else {
+                SpanKind::Literal
+            };
+            // Neighbours may share an invalid UTF-8 sequence.
+            let start = spans.last().map_or(begin, |last| last.text.end);
+            let next = sources.peek().map_or(run.ends.len(), |&&(next, _)| next);
+            let to = begin + covered[next - 1].end as usize;
+            // A character with two sources belongs to the first.
+            let to = (to..self.text.len()).find(|&at| self.text.is_char_boundary(at));
+            let end = to.unwrap_or(self.text.len()).max(start);
+            spans.push(span(kind, start..end, source));
         }
         self.spans.append(&mut spans);
         let text = begin..self.text.len();
@@ -273,11 +268,32 @@ fn span(kind: SpanKind, text: Range<usize>, source: Source) -> Span {
     Span { kind, text, source, skipped: 0 }
 }
 
-/// Text ids between two control tokens: their bytes, and where each ends.
+/// Text ids between two control tokens: their bytes, where each ends, and the ids with which another source begins.
 #[derive(Debug, Default)]
 struct Run {
     bytes: Vec<u8>,
-    ends: Vec<(usize, Source)>,
+    ends: Vec<u32>,
+    sources: Vec<(usize, Source)>,
+}
+
+impl Run {
+    /// No ids yet, with room for some of so many.
+    fn with_room(ids: usize) -> Self {
+        let ids = ids.min(1024);
+        Self {
+            bytes: Vec::with_capacity(4 * ids),
+            ends: Vec::with_capacity(ids),
+            sources: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8], source: Source) {
+        if self.sources.last().is_none_or(|&(_, last)| last != source) {
+            self.sources.push((self.ends.len(), source));
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(self.bytes.len() as u32);
+    }
 }
 
 /// Map from bytes to a text in which invalid UTF-8 was replaced.
@@ -291,6 +307,10 @@ impl Places {
     fn of(bytes: &[u8], text: &mut String) -> Self {
         let begin = text.len();
         let mut replaced = Vec::new();
+        if let Ok(valid) = std::str::from_utf8(bytes) {
+            text.push_str(valid);
+            return Self { replaced };
+        }
         let mut at = 0;
         for chunk in bytes.utf8_chunks() {
             text.push_str(chunk.valid());
@@ -304,6 +324,19 @@ impl Places {
             }
         }
         Self { replaced }
+    }
+
+    /// The text of each id, by where their bytes end.
+    fn covered(&self, ends: &[u32]) -> Vec<Range<u32>> {
+        let mut at = 0;
+        let mut from = |end| std::mem::replace(&mut at, end);
+        if self.replaced.is_empty() {
+            return ends.iter().map(|&end| from(end)..end).collect();
+        }
+        let place = |start: u32, end: u32| {
+            self.floor(start as usize) as u32..self.ceil(end as usize) as u32
+        };
+        ends.iter().map(|&end| place(from(end), end)).collect()
     }
 
     /// The place of a byte, or the beginning of its replacement.

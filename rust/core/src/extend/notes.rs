@@ -142,12 +142,16 @@ impl Next<'_> {
                 .ok()?;
         let offsets = fresh.offsets();
         let first = offsets.iter().position(|&(from, to)| from >= start || to > start);
-        let seen = &joined.ids()[self.prompt.ids().len()..];
+        let base = self.prompt.ids().len();
+        let seen = &joined.ids()[base..];
+        // The id at the end of the prompt may have text of the answer too: equal ids then say another text.
+        let spans = first.is_some_and(|at| offsets[at].0 < start);
+        let said = fresh.text().get(start..).unwrap_or_default();
         let fresh = &fresh.ids()[first.unwrap_or(offsets.len())..];
-        if seen == fresh {
+        if seen == fresh && !spans {
             return None;
         }
-        let (ours, theirs) = apart(seen, fresh);
+        let (ours, theirs) = if seen == fresh { (0..1, 0..1) } else { apart(seen, fresh) };
         let text_of =
             |ids: &[TokenId]| codec.vocab().decode(ids, Spelling::Spell).unwrap_or_default();
         let control = |ids: &[TokenId]| matches!(ids, [id] if codec.vocab().is_control(*id));
@@ -157,7 +161,7 @@ impl Next<'_> {
         let (kind, text) = if is_reasoned && !has_reasoning {
             let text = format!("format `{name}` leaves out the reasoning of this turn");
             (NoteKind::Reasoning, text)
-        } else if text_of(seen) == text_of(fresh) {
+        } else if text_of(seen) == if spans { said.to_owned() } else { text_of(fresh) } {
             (NoteKind::Ids, "`encode` gives this text other ids".to_owned())
         } else if control(&seen[ours.clone()]) && control(&fresh[theirs]) {
             (NoteKind::Stop, format!("`encode` writes `{shown}` here"))
