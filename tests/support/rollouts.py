@@ -21,12 +21,14 @@ from chatcodec.serve.apis import APIS
 from chatcodec.serve.memory import MemoryStore, turn_of
 from chatcodec.serve.reading import Reader
 from chatcodec.serve.settings import Settings
+from completions import ids_of
 
 if TYPE_CHECKING:
     import random
 
     from chatcodec import Codec
     from chatcodec.serve.memory import Recalled, Store
+    from chatcodec.serve.reading import Read
 
 Message = dict[str, Any]
 
@@ -55,6 +57,7 @@ class Asked:
     sampled: list[int]
     message: Message
     recalled: Recalled
+    tools: list[Message] | None = None
 
 
 @dataclass
@@ -69,16 +72,25 @@ class Desk:
     asked: list[Asked] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        settings = Settings(backend="http://-", names=("m",), memory=1)
+        settings = Settings(backend="http://-", names=("m",), memory=1, media_tokens=("image=3",))
         self.reader = Reader(self.codec, settings, self.store)
         self.answers = answers(self.codec, self.tools)
 
     def ask(self, messages: list[Message], **more: Any) -> Asked:  # noqa: ANN401
         """Send a request, as a client does, and take the answer."""
+        return self.ask_for(1, messages, **more)[0]
+
+    def ask_for(self, choices: int, messages: list[Message], **more: Any) -> list[Asked]:  # noqa: ANN401
+        """Send a request for several choices, and take the answers."""
         body = copy.deepcopy({"messages": messages, **more})
         if self.tools:
             body["tools"] = copy.deepcopy(self.tools)
+        if choices > 1:
+            body["n"] = choices
         read = self.reader.read(APIS[0], body, self.client)
+        return [self._answer(read, messages, choice) for choice in range(choices)]
+
+    def _answer(self, read: Read, messages: list[Message], choice: int) -> Asked:
         assert read.recalled is not None
         prompt = read.prompt.ids
         sampled, reason = self.sample()
@@ -99,12 +111,13 @@ class Desk:
             reason=reason,
             stops=StopStrings(read.request.stop),
             id=adapter.id,
-            choice=0,
+            choice=choice,
         )
         self.store.add(turn)
         ids = memoryview(turn.sampled).cast("i").tolist()
         message = told["choices"][0]["message"]
-        made = Asked(copy.deepcopy(messages), prompt.tolist(), ids, message, read.recalled)
+        asked = copy.deepcopy(messages)
+        made = Asked(asked, prompt.tolist(), ids, message, read.recalled, self.tools)
         self.asked.append(made)
         return made
 
@@ -149,17 +162,28 @@ def answers(codec: Codec, tools: list[Message] | None) -> list[list[int]]:
         told += [called, {**called, "content": "Let me look."}]
         told += [{**called, "tool_calls": [call, {**call, "id": "abcdefgh2"}]}]
         told += [{**called, "reasoning_content": "I should look."}]
-    found = []
-    for each in told:
-        messages = [{"role": "user", "content": "?"}, {"role": "assistant", **each}]
-        try:
-            encoding = codec.encode(messages, tools=tools)
-        except (MessageError, ValueError):
-            continue
-        ids = [id_ for id_ in encoding.labels(last_only=True) if id_ != -100]
-        if ids:
-            found.append(ids)
+    found = [ids for each in told if (ids := answer(codec, tools, each))]
     return found or [[*codec.vocab.encode("Hello"), *codec.stop_ids[:1]]]
+
+
+def answer(codec: Codec, tools: list[Message] | None, said: Message) -> list[int]:
+    """The ids of an answer after a prompt; none where the codec has no such answer there."""
+    asked = [{"role": "user", "content": "?"}]
+    try:
+        prompt = codec.encode(asked, tools=tools)
+        encoding = codec.encode([*asked, {"role": "assistant", **said}], tools=tools)
+    except (MessageError, ValueError):
+        return []
+    labels = encoding.labels(last_only=True)
+    own = [at for at, id_ in enumerate(labels) if id_ != -100]
+    if not own or not encoding.text.startswith(prompt.text):
+        return []
+    ids, begun = encoding.ids.tolist()[: own[-1] + 1], prompt.ids.tolist()
+    if ids[: len(begun)] == begun:
+        return ids[len(begun) :]
+    # A token of the conversation spans the end of the prompt.
+    text = codec.vocab.decode(ids)[len(codec.vocab.decode(begun)) :]
+    return ids_of(codec, text)
 
 
 def respelled(message: Message, choose: random.Random) -> Message:
