@@ -201,6 +201,8 @@ class _Recall:
 
 def _whole(message: Any, said: Said, reasoning: str) -> Any:  # noqa: ANN401
     """Give an answer's message with its reasoning, and with a text in place of null."""
+    if not reasoning and message.get("content") is not None:
+        return message
     known: dict[str, Any] = {"reasoning_content": reasoning} if not said.reasoning else {}
     known |= {"content": said.text} if message.get("content") is None else {}
     return {**message, **{key: text for key, text in known.items() if text or key == "content"}}

@@ -3,7 +3,7 @@
 A client sends an answer back as it likes: with `content` as a text, as parts or as null, with
 arguments whose JSON is spelled otherwise, with or without its reasoning. A key is a hash of what
 all of these have in common: the roles, the texts, the names and values of calls, of all messages up
-to an answer. Cost: one hash of the whole history.
+to an answer. Cost: one hash of each message and of the key before it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["Call", "History", "Said", "call_id_of", "hash_of", "said_of"]
-
-_SIZE = 20
-"""Bytes of a key."""
 
 _TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text")
 """Types of parts that are text. No set: a client may send what has no hash."""
@@ -33,6 +30,10 @@ _PLAIN = {"role", "content"}
 """Keys of a message of text alone."""
 _READ = _KNOWN | _EPHEMERAL
 
+_ASKING = ("user", "system", "developer")
+"""Roles whose messages of text alone are hashed at once."""
+_HEADS = {role: b"%d:%b4:text" % (len(role), role.encode()) for role in (*_ASKING, "assistant")}
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -44,7 +45,7 @@ class Call:
     """The arguments as JSON with sorted keys; text that is no JSON as it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Said:
     """An answer in a client's history: one message, or several items of Responses."""
 
@@ -63,8 +64,11 @@ class Said:
 
     def key_after(self, base: bytes) -> bytes:
         """Give its key after a history with a hash."""
+        text = self.text.strip()
+        if not self.calls:
+            return _chained(base, "assistant", text)
         calls = [word for call in self.calls for word in (call.name, call.arguments)]
-        return hash_of(base.hex(), self.text.strip(), str(len(self.calls)), *calls)
+        return hash_of("assistant", "calls", text, *calls, after=base)
 
 
 class History:
@@ -72,59 +76,62 @@ class History:
 
     def __init__(self, scope: Sequence[str], messages: Sequence[Any]) -> None:
         """Read messages. `scope` is all else that a prompt depends on; it parts clients, too."""
-        self._hash = blake2b(digest_size=_SIZE)
         self._ids: dict[str, int] = {}
         self.answers: list[Said] = []
-        _add(self._hash, *scope)
+        self.base = hash_of(*scope)
+        """The hash of all messages."""
         at = 0
         while at < len(messages):
-            if (end := _end_of(messages, at)) > at:
-                self._answer(said_of(messages[at:end]), at, end)
-                at = end
-            else:
-                self._other(messages[at])
-                at += 1
+            at = self._read(messages, at)
 
-    @property
-    def base(self) -> bytes:
-        """The hash of all messages."""
-        return self._hash.digest()
+    def _read(self, messages: Sequence[Any], at: int) -> int:
+        """Read a message, or an answer of several items; give the index of what follows."""
+        message = messages[at]
+        if (text := _plain(message)) is not None:
+            role = message["role"]
+            if role in _ASKING:
+                self.base = _chained(self.base, role, text)
+                return at + 1
+            if role == "assistant" and not any(map(_is_item, messages[at + 1 : at + 2])):
+                base, self.base = self.base, _chained(self.base, role, text.strip())
+                self.answers.append(Said(at, at + 1, text, (), "", base, self.base))
+                return at + 1
+        if (end := _end_of(messages, at)) > at:
+            self._answer(said_of(messages[at:end]), at, end)
+            return end
+        self.base = hash_of(*self._words(message), after=self.base)
+        return at + 1
 
     def _answer(self, said: Said, start: int, end: int) -> None:
         for call in said.calls:
             self._ids.setdefault(call.id, len(self._ids))
-        base = self.base
-        key = said.key_after(base)
-        self.answers.append(Said(start, end, said.text, said.calls, said.reasoning, base, key))
-        self._hash = blake2b(key, digest_size=_SIZE)
+        base, self.base = self.base, said.key_after(self.base)
+        self.answers.append(
+            Said(start, end, said.text, said.calls, said.reasoning, base, self.base)
+        )
 
-    def _other(self, message: Any) -> None:  # noqa: ANN401
+    def _words(self, message: Any) -> list[str]:  # noqa: ANN401
+        """Give the words of a message that is no answer."""
         if not isinstance(message, dict):
-            _add(self._hash, "other", _json(message))
-            return
-        if (text := _plain(message)) is not None:
-            _add(self._hash, str(message["role"]), "text", text)
-            return
-        _add(self._hash, str(message.get("role", message.get("type"))), *self._answered(message))
-        self._content(message.get("content", message.get("output")))
+            return ["other", _json(message)]
+        words = [str(message.get("role", message.get("type"))), *self._answered(message)]
+        words += self._content(message.get("content", message.get("output")))
         rest = {key: value for key, value in message.items() if key not in _READ}
-        if rest:
-            _add(self._hash, "rest", _json(rest))
+        return [*words, "rest", _json(rest)] if rest else words
 
-    def _content(self, content: Any) -> None:  # noqa: ANN401
-        for part in content if isinstance(content, list) else [content]:
-            self._part(part)
+    def _content(self, content: Any) -> list[str]:  # noqa: ANN401
+        parts = content if isinstance(content, list) else [content]
+        return [word for part in parts for word in self._part(part)]
 
-    def _part(self, part: Any) -> None:  # noqa: ANN401
+    def _part(self, part: Any) -> list[str]:  # noqa: ANN401
         match part:
             case str(text) | {"type": ("text" | "input_text"), "text": str(text)}:
-                _add(self._hash, "text", text)
+                return ["text", text]
             case {"type": "tool_result"}:
-                _add(self._hash, "result", *self._answered(part))
-                self._content(part.get("content"))
-                _add(self._hash, str(bool(part.get("is_error"))))
+                words = ["result", *self._answered(part), *self._content(part.get("content"))]
+                return [*words, str(bool(part.get("is_error")))]
             case _:
-                _add(self._hash, "part", _json(part))
+                return ["part", _json(part)]
 
     def _answered(self, holder: Mapping[str, Any]) -> list[str]:
         """Name the call that a result answers by its number, whatever its id is."""
@@ -160,12 +167,12 @@ def said_of(messages: Sequence[Mapping[str, Any]]) -> Said:
     return Said(0, 0, "".join(texts), tuple(calls), "".join(reasoning).strip())
 
 
-def _plain(message: Mapping[str, Any]) -> str | None:
+def _plain(message: Any) -> str | None:  # noqa: ANN401
     """Give the text of a message that has nothing else; None for any other message."""
-    if message.keys() != _PLAIN:
+    if not isinstance(message, dict) or message.keys() != _PLAIN:
         return None
     content = message["content"]
-    return content if isinstance(content, str) else None
+    return content if isinstance(content, str) and isinstance(message["role"], str) else None
 
 
 def _reasoning(message: Mapping[str, Any]) -> list[str]:
@@ -255,14 +262,17 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def hash_of(*words: str) -> bytes:
-    """Hash words."""
-    made = blake2b(digest_size=_SIZE)
-    _add(made, *words)
+def hash_of(*words: str, after: bytes = b"") -> bytes:
+    """Hash words, each with its length, so that no two lists of words are the same bytes."""
+    made = sha256(after)
+    for word in words:
+        raw = word.encode("utf-8", "surrogatepass")
+        made.update(b"%d:" % len(raw))
+        made.update(raw)
     return made.digest()
 
 
-def _add(into: blake2b, *words: str) -> None:
-    """Add words, each with its length, so that no two lists of words are the same bytes."""
-    raw = [word.encode("utf-8", "surrogatepass") for word in words]
-    into.update(b"".join(part for each in raw for part in (len(each).to_bytes(8, "little"), each)))
+def _chained(base: bytes, role: str, text: str) -> bytes:
+    """Hash a message of text alone: as `hash_of` of its role, the word `text` and its text."""
+    raw = text.encode("utf-8", "surrogatepass")
+    return sha256(b"%b%b%d:%b" % (base, _HEADS[role], len(raw), raw)).digest()
