@@ -33,6 +33,8 @@ help:
 	@echo "make test-clients   the gateway before LiteLLM, LangChain, Pydantic AI, Instructor, OpenAI Agents, LlamaIndex"
 	@echo "make test-plugins   plug-ins in the Python of SGLang, LMDeploy and trainers, without torch"
 	@echo "make test-engine-names   what plug-ins need, in the sources of vLLM, SGLang and LMDeploy"
+	@echo "make test-rollouts   a thousand random agents before a memory on every format and template, an hour"
+	@echo "make test-memory-server   the memory in a real Redis or Valkey server"
 	@echo "make test-load   a thousand streams through the gateway for five minutes"
 	@echo "make test-clusters   mappers on local clusters of Ray, Spark and Dask; needs Java"
 	@echo "make test-spark  the recipe for Spark, by Spark itself; needs Java"
@@ -255,6 +257,17 @@ bench-templates: build $(VENV)/ready
 .PHONY: test-load
 test-load: build $(VENV)/ready
 	CHATCODEC_LONG=1 $(BIN)/python -m pytest -n 0 tests/serve/test_gateway_load.py
+
+# Random agents before a memory, ROLLOUTS on each built-in format and each template at hand, with figures.
+ROLLOUTS ?= 1000
+.PHONY: test-rollouts
+test-rollouts: build $(VENV)/ready
+	PYTHONPATH=tests/support:tests/template $(BIN)/python tests/support/rollout_law.py $(ROLLOUTS)
+
+# The memory in a real server: CHATCODEC_REDIS=valkey-server names another program.
+.PHONY: test-memory-server
+test-memory-server: build $(VENV)/ready
+	CHATCODEC_REDIS=$(or $(CHATCODEC_REDIS),redis-server) $(BIN)/python -m pytest -n 0 tests/serve/test_memory_server.py
 
 # The gateway under load, into docs/gateway.md; `--litellm` adds its proxy. Linux only.
 .PHONY: bench-gateway

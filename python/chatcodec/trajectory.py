@@ -66,6 +66,8 @@ class Trajectory:
     """The id of the last answer, as its client knows it."""
     made: float = 0.0
     """When the last answer ended, in seconds since 1970."""
+    session: str = ""
+    """The session that the client named; empty for none."""
 
     @property
     def labels(self) -> array[int]:
@@ -94,6 +96,7 @@ class Trajectory:
             "key": self.key,
             "answer": self.answer,
             "made": self.made,
+            "session": self.session,
         }
 
     def verl(self) -> dict[str, Any]:
@@ -197,6 +200,7 @@ def read_table(table: Any) -> list[Trajectory]:  # noqa: ANN401
             row["key"],
             row["answer"],
             row["made"],
+            row.get("session", ""),
         )
         for row in rows
     ]

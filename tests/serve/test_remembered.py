@@ -260,29 +260,33 @@ def check_bound(store: Store, steps: list[tuple[int, int, str]], most: int) -> N
 def test_stores_find_the_same(steps: list[tuple[int, int]]) -> None:
     """Branches, turns with one key, turns that come again, and turns whose turn before is gone."""
     with stores(1 << 20) as (one, other):
-        turns = [turn(b"root", [], 1)]
-        for which, number in steps:
-            before = turns[which % len(turns)]
-            made = Turn(
-                key=b"key %d" % number,
-                id=b"%b-%d" % (before.id[-20:], number),
-                before=before.id if number else b"gone",
-                root=b"root",
-                number=before.number + 1,
-                appended=b"",
-                sampled=b"",
-                calls=(("a", "b"),),
-                notes=(("ids", "x"),),
-                opened=number or None,
-            )
-            for store in (one, other):
-                store.add(turns[0])
-                store.add(made)
-            if number:
-                turns.append(made)
-            for key in (b"key root", *(b"key %d" % each for each in range(4))):
-                assert one.find([b"", key]) == other.find([b"", key])
-        assert one.size == other.size
+        check_same(one, other, steps)
+
+
+def check_same(one: Store, other: Store, steps: list[tuple[int, int]]) -> None:
+    turns = [turn(b"root", [], 1)]
+    for which, number in steps:
+        before = turns[which % len(turns)]
+        made = Turn(
+            key=b"key %d" % number,
+            id=b"%b-%d" % (before.id[-20:], number),
+            before=before.id if number else b"gone",
+            root=b"root",
+            number=before.number + 1,
+            appended=b"",
+            sampled=b"",
+            calls=(("a", "b"),),
+            notes=(("ids", "x"),),
+            opened=number or None,
+        )
+        for store in (one, other):
+            store.add(turns[0])
+            store.add(made)
+        if number:
+            turns.append(made)
+        for key in (b"key root", *(b"key %d" % each for each in range(4))):
+            assert one.find([b"", key]) == other.find([b"", key])
+    assert one.size == other.size
 
 
 def turn(root: bytes, before: list[Turn], length: int) -> Turn:

@@ -19,6 +19,7 @@ from chatcodec.serve.settings import (
     BACKEND_KEY,
     COUNTS,
     KEYS,
+    MEMORY_PASSWORD,
     WAITS,
     Constrain,
     Engine,
@@ -224,6 +225,12 @@ def add_memory(group: _ArgumentGroup) -> None:
         "process has its own memory)",
     )
     group.add_argument(
+        "--memory-server",
+        metavar="URL",
+        help="Redis or Valkey server in which they are kept, for several machines, as "
+        "redis://HOST:6379; its password is that of the URL, or the variable " + MEMORY_PASSWORD,
+    )
+    group.add_argument(
         "--trajectories",
         action="store_true",
         help="let each client have the ids, masks and log probabilities of its conversations, at "
@@ -343,6 +350,7 @@ def serve(args: Namespace) -> bool:
         keys_file=args.api_key_file,
         memory=memory_of(args),
         memory_file=args.memory_file,
+        memory_server=args.memory_server,
         trajectories=args.trajectories,
         cache_salt=args.cache_salt,
         host=args.host,
@@ -390,6 +398,13 @@ def memory_of(args: Namespace) -> int:
         raise UsageError(f"--memory: {error}") from None
     if args.memory_file is not None and not size:
         raise UsageError("--memory-file: needs the bytes that it may have, `--memory SIZE`")
+    if args.memory_server is not None:
+        if not size:
+            raise UsageError("--memory-server: needs the bytes that it may have, `--memory SIZE`")
+        if args.memory_file is not None:
+            raise UsageError("--memory-server: expected it or `--memory-file`, not both")
+        if importlib.util.find_spec("redis") is None:
+            raise UsageError("--memory-server: needs redis; `pip install chatcodec[redis]`")
     if args.trajectories:
         if not size:
             raise UsageError("--trajectories: needs what keeps them, `--memory SIZE`")

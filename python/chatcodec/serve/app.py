@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from chatcodec.serve.answer import Answer
 from chatcodec.serve.apis import APIS, Api
@@ -40,6 +40,7 @@ from chatcodec.serve.reading import Reader
 from chatcodec.serve.render import rendered
 from chatcodec.serve.request_log import fields_of
 from chatcodec.serve.salt import salt_of, share_secret
+from chatcodec.serve.sessions import PREFIX, session_of, without_session
 from chatcodec.serve.settings import BACKEND_KEY, Settings
 from chatcodec.serve.small import SMALL
 from chatcodec.serve.spans import Span
@@ -168,7 +169,8 @@ class Gateway:
     async def read(self, api: Api, raw: bytes, http: HttpRequest) -> Read:
         """Read a request and encode its prompt. Raises `ApiError`."""
         client: Key = http.state.key
-        return await self.off_loop(http, raw, self.pool.read(api, raw, client.name))
+        session = session_of(http)
+        return await self.off_loop(http, raw, self.pool.read(api, raw, client.name, session))
 
     async def off_loop(self, http: HttpRequest, raw: bytes, work: Awaitable[T]) -> T:
         """Await work on a body; where another process does it, the client may go meanwhile."""
@@ -276,7 +278,7 @@ class Gateway:
         error: BaseException | None = None,
     ) -> None:
         """Count and log a request that is over."""
-        path = http.url.path
+        path = without_session(http.url.path)
         name = next((api.name for api in APIS if api.path == path), "other")
         self.metrics.requests.labels(api=name, status=status).inc()
         key: Key = getattr(http.state, "key", ANYONE)
@@ -350,7 +352,7 @@ class Gateway:
 
     def refused(self, http: HttpRequest, error: ApiError) -> Response:
         """Answer with an error to a request that nothing is known of but its path."""
-        path = http.url.path
+        path = without_session(http.url.path)
         api = next((api for api in APIS if f"{path}/".startswith(f"{api.path}/")), None)
         return self.failed(api, http, None, error)
 
@@ -375,13 +377,17 @@ def app(settings: Settings, codec: Codec | None = None) -> Starlette:
     def post(path: str, endpoint: Callable[[HttpRequest], Awaitable[Response]]) -> Route:
         return Route(path, endpoint, methods=["POST"])
 
-    routes = [
+    of_sessions = [
         *(post(api.path, gateway.answering(api)) for api in APIS),
         *(post(f"{api.path}/render", gateway.rendering(api)) for api in APIS),
         Route("/v1/models", gateway.models),
         Route("/v1/models/{name:path}", gateway.model),
-        *(post(path, gateway.small(path)) for path in SMALL),
         *exports(gateway),
+    ]
+    routes = [
+        *of_sessions,
+        Mount(PREFIX, routes=of_sessions),
+        *(post(path, gateway.small(path)) for path in SMALL),
         *gateway.health.routes,
         *([Route("/metrics", gateway.measured)] if settings.metrics_port is None else []),
     ]

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from chatcodec.serve.bodies import check_kind, parse_body, read_body
 from chatcodec.serve.errors import ApiError
 from chatcodec.serve.memory.trajectories import trajectories
+from chatcodec.serve.sessions import session_of
 from chatcodec.trajectory import COLUMNS, batches, schema_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def exports(gateway: Gateway) -> list[Route]:
         if columns not in COLUMNS:
             problem = f"`columns` is {columns!r:.40}, expected one of {list(COLUMNS)}"
             raise ApiError(400, problem, "columns")
-        parts = _pieces(store, key.name, columns)
+        parts = _pieces(store, key.name, session_of(http), columns)
         return StreamingResponse(_in_thread(parts), media_type=_TYPE)
 
     async def reward(http: HttpRequest) -> Response:
@@ -83,7 +84,7 @@ def _reward_of(body: dict[str, Any]) -> tuple[str, int, float]:
     return answer, choice, float(value)
 
 
-def _pieces(store: Store, client: str, columns: Any) -> Iterator[bytes]:  # noqa: ANN401
+def _pieces(store: Store, client: str, session: str, columns: Any) -> Iterator[bytes]:  # noqa: ANN401
     """Write a client's trajectories as an Arrow stream, in pieces."""
     pa: Any = importlib.import_module("pyarrow")
     sink = io.BytesIO()
@@ -95,7 +96,7 @@ def _pieces(store: Store, client: str, columns: Any) -> Iterator[bytes]:  # noqa
         return piece
 
     with pa.ipc.new_stream(sink, schema_of(columns)) as writer:
-        for batch in batches(trajectories(store, client), columns):
+        for batch in batches(trajectories(store, client, session), columns):
             writer.write_batch(batch)
             yield written()
     yield written()

@@ -17,8 +17,16 @@ if TYPE_CHECKING:
     from chatcodec.serve.answer import Answer
     from chatcodec.serve.backends.base import Step
     from chatcodec.serve.completions import TextStream
+    from chatcodec.serve.memory import Store
+    from chatcodec.serve.memory.turns import Turn
 
 __all__ = ["Keeping"]
+
+
+def _kept(store: Store, turn: Turn) -> int:
+    """Keep a turn; give the bytes of all."""
+    store.add(turn)
+    return store.size
 
 
 class Keeping:
@@ -56,8 +64,7 @@ class Keeping:
                 id=answer.id,
                 choice=self.choice,
             )
-            await asyncio.to_thread(store.add, turn)
-            answer.metrics.memory.size.set(store.size)
+            answer.metrics.memory.size.set(await asyncio.to_thread(_kept, store, turn))
         except Exception as error:  # noqa: BLE001 (whatever it is, the client has its answer)
             answer.metrics.memory.failures.labels("add").inc()
             LOG.error("memory", extra={"fields": {"add": f"{type(error).__name__}: {error}"}})

@@ -78,11 +78,14 @@ class ReadingPool:
             return False
         return len(raw) > LARGE or any(word in raw for word in _GRAMMARS)
 
-    async def read(self, api: Api, raw: bytes, client: str = "") -> Read:
+    async def read(self, api: Api, raw: bytes, client: str = "", session: str = "") -> Read:
         """Read a body of a client and encode its prompt. Raises `ApiError`."""
         if not self.is_large(raw):
-            return self.reader.read(api, parse_body(raw), client)
-        read: Read = await self._elsewhere(api.name, raw, client)
+            body, store = parse_body(raw), self.reader.store
+            if store is not None and store.waits:
+                return await asyncio.to_thread(self.reader.read, api, body, client, session)
+            return self.reader.read(api, body, client, session)
+        read: Read = await self._elsewhere(api.name, raw, client, session)
         return replace(read, request=replace(read.request, codec=self.reader.codec))
 
     async def made(self, path: str, raw: bytes) -> bytes:
@@ -92,14 +95,14 @@ class ReadingPool:
         answer: bytes = await self._elsewhere(path, raw)
         return answer
 
-    async def _elsewhere(self, name: str, raw: bytes, client: str = "") -> Any:  # noqa: ANN401
+    async def _elsewhere(self, name: str, raw: bytes, *caller: str) -> Any:  # noqa: ANN401
         """Let a process work on a body. Raises `ApiError`.
 
         Where the caller is cancelled, the process goes on to the end, and its result is left.
         """
         async with self._free:
             loop = asyncio.get_running_loop()
-            work = loop.run_in_executor(self._threads, self._ask, name, raw, client)
+            work = loop.run_in_executor(self._threads, self._ask, name, raw, caller)
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
@@ -114,17 +117,17 @@ class ReadingPool:
             process.process.kill()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _ask(self, name: str, raw: bytes, client: str) -> Read | bytes:
+    def _ask(self, name: str, raw: bytes, caller: tuple[str, ...]) -> Read | bytes:
         """Give a body to a process that is idle, or to a new one. Called in a thread."""
         process = self.idle.pop() if self.idle else self._started()
         try:
-            result = process.ask(name, raw, client)
+            result = process.ask(name, raw, caller)
         except (EOFError, OSError) as error:
             self.alive.discard(process)
             if process.end() or self._works:
                 problem = "the process that read the request ended; try again"
                 raise ApiError(503, problem) from error
-            return self._here(name, raw, client)
+            return self._here(name, raw, caller)
         self._works = True
         self.idle.append(process)
         if isinstance(result, str):
@@ -133,12 +136,12 @@ class ReadingPool:
             raise result
         return result
 
-    def _here(self, name: str, raw: bytes, client: str) -> Read | bytes:
+    def _here(self, name: str, raw: bytes, caller: tuple[str, ...]) -> Read | bytes:
         """Work on a body where no process starts: in a program without a `__main__` guard."""
         self.processes = 0
         advice = "call it under `if __name__ == '__main__'`, or set `readers` to 0"
         LOG.warning("readers", extra={"fields": {"problem": "no process starts", "advice": advice}})
-        return worked(name, raw, self.reader, client)
+        return worked(name, raw, self.reader, caller)
 
     def _started(self) -> _Process:
         process = _Process(self.reader.codec, self.reader.settings, self.reader.store)
@@ -159,12 +162,12 @@ class _Process:
         self.process.start()
         theirs.close()
 
-    def ask(self, name: str, raw: bytes, client: str) -> Read | bytes | ApiError | str:
+    def ask(self, name: str, raw: bytes, caller: tuple[str, ...]) -> Read | bytes | ApiError | str:
         """Give a body, wait, and take the result, an error, or a traceback.
 
         Answers what the process asks the store of this one meanwhile.
         """
-        self.connection.send((name, client))
+        self.connection.send((name, caller))
         self.connection.send_bytes(raw)
         result: Read | ApiError | str | None
         asked: Any
@@ -199,23 +202,25 @@ def _serve(connection: Connection, codec: Codec, settings: Settings) -> None:
     reader = Reader(codec, settings, FarStore(connection) if settings.memory else None)
     with suppress(EOFError, OSError):
         while True:
-            name, client = connection.recv()
-            for part in _parts(name, connection.recv_bytes(), reader, client):
+            name, caller = connection.recv()
+            for part in _parts(name, connection.recv_bytes(), reader, caller):
                 connection.send_bytes(part)
 
 
-def worked(name: str, raw: bytes, reader: Reader, client: str) -> Read | bytes:
+def worked(name: str, raw: bytes, reader: Reader, caller: tuple[str, ...]) -> Read | bytes:
     """Read a body for the API of a name, or give the answer for a path. Raises `ApiError`."""
     if name in SMALL:
         return made(name, raw, reader)
     api = next(each for each in APIS if each.name == name)
-    return reader.read(api, parse_body(raw), client)
+    return reader.read(api, parse_body(raw), *caller)
 
 
-def _parts(name: str, raw: bytes, reader: Reader, client: str) -> list[bytes | array[int]]:
+def _parts(
+    name: str, raw: bytes, reader: Reader, caller: tuple[str, ...]
+) -> list[bytes | array[int]]:
     """Work on a body; give what the result is, and its large parts."""
     try:
-        result = worked(name, raw, reader, client)
+        result = worked(name, raw, reader, caller)
     except ApiError as error:
         return [pickle.dumps(error)]
     except Exception:  # noqa: BLE001 (whatever it is, the gateway logs it)

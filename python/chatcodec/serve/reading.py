@@ -66,7 +66,7 @@ class Reader:
         self.ids = Ids(codec)
         self.sorter = Sorter(self.policy, BACKENDS[settings.engine].known())
 
-    def read(self, api: Api, body: dict[str, Any], client: str = "") -> Read:
+    def read(self, api: Api, body: dict[str, Any], client: str = "", session: str = "") -> Read:
         """Read a body of a client and encode its prompt. Changes the body. Raises `ApiError`."""
         body["model"] = self.check_model(body.get("model"))
         repeated = {key: body[key] for key in REPEATED if body.get(key) is not None}
@@ -82,7 +82,7 @@ class Reader:
             rest = dict(request.rest)
             wish = self.wish(rest, is_free=is_free)
             asked = read_asked(request, rest, sorted_, self.settings.max_choices, wish)
-            encoding, recalled = self.recall(request, client)
+            encoding, recalled = self.recall(request, client, session)
             grammar = self.grammar(request, asked, encoding)
         except MessageError as error:
             raise told_error(error) from error
@@ -175,12 +175,14 @@ class Reader:
         check_placeholders(prompt, self.policy)
         return prompt
 
-    def recall(self, request: Request, client: str) -> tuple[Encoding, Recalled | None]:
+    def recall(
+        self, request: Request, client: str, session: str
+    ) -> tuple[Encoding, Recalled | None]:
         """Encode a prompt, with the ids of what was answered. Raises as `encode` does."""
         if self.store is None:
             return self.encode(request), None
         with template_errors():
-            prompt, recalled = recall(request, self.store, client, self._scope)
+            prompt, recalled = recall(request, self.store, client, session, self._scope)
         check_placeholders(prompt, self.policy)
         return prompt, recalled
 

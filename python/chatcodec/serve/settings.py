@@ -11,7 +11,7 @@ from chatcodec.named import Named
 if TYPE_CHECKING:
     from chatcodec import Codec
 
-__all__ = ["BACKEND_KEY", "KEYS", "Constrain", "Engine", "Settings"]
+__all__ = ["BACKEND_KEY", "KEYS", "MEMORY_PASSWORD", "Constrain", "Engine", "Settings"]
 
 Engine: TypeAlias = Literal["vllm", "vllm-generate", "sglang", "lmdeploy", "llamacpp"]
 """Protocol of the backend."""
@@ -25,6 +25,9 @@ A variable that is set has one at least."""
 
 BACKEND_KEY = "CHATCODEC_BACKEND_KEY"
 """Environment variable with the key that the gateway sends to the backend."""
+
+MEMORY_PASSWORD = "CHATCODEC_MEMORY_PASSWORD"  # noqa: S105 (the name, not the password)
+"""Environment variable with the password of the memory's server."""
 
 COUNTS = (
     "max_requests",
@@ -127,6 +130,8 @@ class Settings:
     0 for none."""
     memory_file: str | None = None
     """SQLite file in which they are kept, which processes share; None for this process's memory."""
+    memory_server: str | None = None
+    """URL of a Redis or Valkey server in which they are kept, which machines share."""
     trajectories: bool = False
     """Whether clients may have the trajectories of their conversations, of what is kept."""
     cache_salt: Literal["key", "off"] = "key"
@@ -144,15 +149,21 @@ class Settings:
             for name in names:
                 if why := wrong(getattr(self, name)):
                     raise ValueError(f"`{name}` is {getattr(self, name)}, {why}")
-        if self.memory < 0:
-            raise ValueError(f"`memory` is {self.memory}, expected bytes, 0 or more")
-        if self.memory_file is not None and not self.memory:
-            raise ValueError("`memory_file` needs `memory`, the bytes that it may have")
-        if self.trajectories and not self.memory:
-            raise ValueError("`trajectories` needs `memory`, which keeps them")
+        self._check_memory()
         for name in ("queue_timeout", "heartbeat"):
             if why := wrong_wait(getattr(self, name), least=0):
                 raise ValueError(f"`{name}` is {getattr(self, name)}, {why}")
+
+    def _check_memory(self) -> None:
+        if self.memory < 0:
+            raise ValueError(f"`memory` is {self.memory}, expected bytes, 0 or more")
+        places = [name for name in ("memory_file", "memory_server") if getattr(self, name)]
+        if len(places) > 1:
+            raise ValueError("`memory_file` and `memory_server` are given, expected one of them")
+        for place in places if not self.memory else ():
+            raise ValueError(f"`{place}` needs `memory`, the bytes that it may have")
+        if self.trajectories and not self.memory:
+            raise ValueError("`trajectories` needs `memory`, which keeps them")
 
     @property
     def served(self) -> tuple[str, ...]:

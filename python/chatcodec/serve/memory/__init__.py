@@ -37,10 +37,16 @@ __all__ = [
 def store_of(settings: Settings) -> Store | None:
     """Open the store that the settings ask for; None for none.
 
-    Raises `OSError` and `ValueError` for a file that cannot be opened as one.
+    Raises `OSError` and `ValueError` for a file that cannot be opened as one, and `ValueError` for
+    a server's URL that is none.
     """
     if not settings.memory:
         return None
+    if settings.memory_server is not None:
+        # The package of its client is an extra.
+        from chatcodec.serve.memory.server import ServerStore  # noqa: PLC0415
+
+        return ServerStore(settings.memory_server, settings.memory)
     if settings.memory_file is None:
         return MemoryStore(settings.memory)
     # Some interpreters are built without SQLite.

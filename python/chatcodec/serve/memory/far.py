@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,8 @@ class Find:
 
 class FarStore:
     """A store at the other end of a connection, in which a process that reads finds turns."""
+
+    waits: ClassVar = False
 
     def __init__(self, connection: Connection) -> None:
         """Take the connection to the process that has the store."""

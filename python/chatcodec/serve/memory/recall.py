@@ -42,6 +42,8 @@ class Recalled:
     """The hash of the history before the answer."""
     client: str
     """The name of the client's key."""
+    session: str
+    """The session that the client names; empty for none."""
     message: int
     """The index of the answer among the client's messages."""
     number: int
@@ -70,22 +72,28 @@ class Recalled:
     """How many notes there are of each kind."""
 
 
-def recall(request: Request, store: Finder, client: str, codec: str) -> tuple[Encoding, Recalled]:
+def recall(
+    request: Request, store: Finder, client: str, session: str, codec: str
+) -> tuple[Encoding, Recalled]:
     """Encode the prompt of a request, as far as it is known by its ids.
 
-    `client` and the hash of the codec part histories. Raises what `Request.encode` raises.
+    `client`, `session` and the hash of the codec part histories. Raises what `Request.encode`
+    raises.
     """
-    return _Recall(request, store, client, codec).prompt()
+    return _Recall(request, store, client, session, codec).prompt()
 
 
 class _Recall:
     """One request whose history is looked up."""
 
-    def __init__(self, request: Request, store: Finder, client: str, codec: str) -> None:
-        self.request, self.store, self.client = request, store, client
+    def __init__(
+        self, request: Request, store: Finder, client: str, session: str, codec: str
+    ) -> None:
+        self.request, self.store = request, store
+        self.client, self.session = client, session
         options = {key: each for key, each in request.options.items() if key not in _ENDS}
         told = (json.dumps(each, sort_keys=True, default=str) for each in (request.tools, options))
-        self.history = History((client, codec, *told), request.messages)
+        self.history = History((client, session, codec, *told), request.messages)
         self.answers = self.history.answers
         self.continues = bool(request.options.get("continue_final")) and bool(self.answers)
         self.failed = False
@@ -183,6 +191,7 @@ class _Recall:
         return Recalled(
             base=self.history.base if open_ is None else open_.base,
             client=self.client,
+            session=self.session,
             message=len(self.request.messages) if open_ is None else open_.start,
             number=end,
             said=None if open_ is None else open_.text,

@@ -85,6 +85,7 @@ def turn_of(  # noqa: PLR0913
         notes=recalled.notes,
         made=time.time(),
         client=recalled.client,
+        session=recalled.session,
         answer=id,
         choice=choice,
         message=recalled.message,

@@ -14,7 +14,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path as File
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatcodec.serve.memory.store import MOST
 from chatcodec.serve.memory.turns import Turn
@@ -28,7 +28,7 @@ __all__ = ["SqliteStore"]
 
 _WAIT = 1.0
 """Seconds that a write waits for others."""
-_VERSION = 1
+_VERSION = 2
 """The version of the tables."""
 _APPLICATION = 0x63686174
 """What SQLite's header says of whose file it is."""
@@ -48,7 +48,8 @@ CREATE TABLE turns (
     number INTEGER NOT NULL, appended BLOB NOT NULL, sampled BLOB NOT NULL, logprobs BLOB NOT NULL,
     reasoning TEXT NOT NULL, calls TEXT NOT NULL, others BLOB NOT NULL, opened INTEGER,
     notes TEXT NOT NULL, made REAL NOT NULL, client TEXT NOT NULL, answer TEXT NOT NULL,
-    choice INTEGER NOT NULL, message INTEGER NOT NULL, reward REAL, latest INTEGER NOT NULL
+    choice INTEGER NOT NULL, message INTEGER NOT NULL, reward REAL, session TEXT NOT NULL,
+    latest INTEGER NOT NULL
 );
 CREATE INDEX by_before ON turns (before);
 CREATE INDEX by_answer ON turns (answer);
@@ -71,6 +72,8 @@ SELECT {_FIELDS} FROM path JOIN turns USING (id) ORDER BY at DESC
 
 class SqliteStore:
     """Turns in a file."""
+
+    waits: ClassVar = False
 
     def __init__(self, path: str, most: int) -> None:
         """Open or make a file of at most so many bytes, about.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +24,9 @@ MOST = 16
 
 class Finder(Protocol):
     """What finds turns: a store, or the way to one."""
+
+    waits: ClassVar[bool]
+    """Whether a question may wait for another machine, so that it is asked in a thread."""
 
     def find(self, keys: Sequence[bytes]) -> tuple[int, list[Path]]:
         """Find the first of some keys that is known.
@@ -61,6 +64,8 @@ class Store(Finder, Protocol):
 
 class MemoryStore:
     """Turns in the memory of this process."""
+
+    waits: ClassVar = False
 
     def __init__(self, most: int) -> None:
         """Keep at most so many bytes, about."""

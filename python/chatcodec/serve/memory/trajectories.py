@@ -18,10 +18,14 @@ __all__ = ["trajectories", "trajectory_of"]
 _NONE = float("nan")
 
 
-def trajectories(store: Store, client: str | None) -> Iterator[Trajectory]:
-    """Give the trajectories of a client, or of all: one for each answer that nothing follows."""
+def trajectories(store: Store, client: str | None, session: str = "") -> Iterator[Trajectory]:
+    """Give the trajectories of a client, or of all: one for each answer that nothing follows.
+
+    A session's name leaves others out.
+    """
     for path in store.ends(client):
-        yield trajectory_of(path)
+        if session in ("", path[-1].session):
+            yield trajectory_of(path)
 
 
 def trajectory_of(path: Path) -> Trajectory:
@@ -55,4 +59,5 @@ def trajectory_of(path: Path) -> Trajectory:
         last.client,
         last.answer,
         last.made,
+        last.session,
     )

@@ -57,6 +57,8 @@ class Turn:
     """The index of the answer among the client's messages."""
     reward: float | None = None
     """What a caller says that the answer is worth; None for nothing."""
+    session: str = ""
+    """The session that the client names; empty for none."""
 
     @property
     def size(self) -> int:
