@@ -64,7 +64,11 @@ class Keeping:
                 id=answer.id,
                 choice=self.choice,
             )
-            answer.metrics.memory.size.set(await asyncio.to_thread(_kept, store, turn))
+            if store.writes_at_once:
+                size = _kept(store, turn)
+            else:
+                size = await asyncio.to_thread(_kept, store, turn)
+            answer.metrics.memory.size.set(size)
         except Exception as error:  # noqa: BLE001 (whatever it is, the client has its answer)
             answer.metrics.memory.failures.labels("add").inc()
             LOG.error("memory", extra={"fields": {"add": f"{type(error).__name__}: {error}"}})

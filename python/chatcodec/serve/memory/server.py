@@ -119,6 +119,7 @@ class ServerStore:
     """Turns in a server."""
 
     waits: ClassVar = True
+    writes_at_once: ClassVar = False
 
     def __init__(self, url: str, most: int) -> None:
         """Keep at most so many bytes, about, in the server of a URL. Connects with the first call.

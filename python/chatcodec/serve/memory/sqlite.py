@@ -74,6 +74,7 @@ class SqliteStore:
     """Turns in a file."""
 
     waits: ClassVar = False
+    writes_at_once: ClassVar = False
 
     def __init__(self, path: str, most: int) -> None:
         """Open or make a file of at most so many bytes, about.

@@ -40,6 +40,9 @@ class Finder(Protocol):
 class Store(Finder, Protocol):
     """A store of turns. Any thread may call it. Every method may raise `OSError`."""
 
+    writes_at_once: ClassVar[bool]
+    """Whether a turn is kept without a wait, so that no thread is needed."""
+
     def add(self, turn: Turn) -> None:
         """Keep a turn, unless the turn before it is gone. Its conversation counts as used."""
         ...
@@ -66,6 +69,7 @@ class MemoryStore:
     """Turns in the memory of this process."""
 
     waits: ClassVar = False
+    writes_at_once: ClassVar = True
 
     def __init__(self, most: int) -> None:
         """Keep at most so many bytes, about."""

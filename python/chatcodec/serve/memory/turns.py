@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import blake2b
+from operator import attrgetter
+from typing import Any
 
 __all__ = ["Path", "Turn", "id_of", "ids_of"]
 
@@ -60,6 +62,10 @@ class Turn:
     session: str = ""
     """The session that the client names; empty for none."""
 
+    def __reduce__(self) -> tuple[type[Turn], tuple[Any, ...]]:
+        """Pickle the values alone: a process that reads is sent all turns of a conversation."""
+        return Turn, _VALUES(self)
+
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
@@ -67,6 +73,8 @@ class Turn:
         notes = sum(len(kind) + len(text) + 100 for kind, text in self.notes)
         return ids + 2 * len(self.reasoning) + notes + _OVERHEAD
 
+
+_VALUES = attrgetter(*(field.name for field in fields(Turn)))
 
 Path = tuple[Turn, ...]
 """The turns from the first of a conversation to one of its answers."""
