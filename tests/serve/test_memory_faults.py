@@ -66,6 +66,29 @@ def test_a_restart_and_another_gateway_know_it(tmp_path: Path) -> None:
         assert counts(again, [{"role": "user", "content": "Ho"}, *messages[1:]])["known"] == 0
 
 
+def test_two_gateways_that_write_at_once(tmp_path: Path) -> None:
+    """Conversations that go from one gateway to the other, all at the same time."""
+    known: list[int] = []
+
+    def talk(name: str, gateways: list[Here]) -> None:
+        messages: list[Any] = [{"role": "user", "content": name}]
+        for turn in range(4):
+            answer = gateways[turn % 2].chat(messages=messages)
+            known.append(told(answer.headers.get(MEMORY)).get("known", 0) - turn)
+            messages = [*messages, answer.json()["choices"][0]["message"], AND]
+
+    path = tmp_path / "memory"
+    with gateway_of(path) as one, gateway_of(path) as two:
+        threads = [threading.Thread(target=talk, args=(name, [one, two])) for name in "abcdef"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert known == [0] * 24
+        for of in (one, two):
+            assert of.metric("chatcodec_memory_failures_total") == 0
+
+
 def test_a_broken_file(tmp_path: Path) -> None:
     path = tmp_path / "memory"
     with gateway_of(path) as of:
