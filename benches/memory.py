@@ -32,6 +32,7 @@ from chatcodec.serve.apis import APIS
 from chatcodec.serve.bodies import parse_body
 from chatcodec.serve.demo.engine import engine
 from chatcodec.serve.memory import MemoryStore, turn_of
+from chatcodec.serve.memory.said import History
 from chatcodec.serve.memory.sqlite import SqliteStore
 from chatcodec.serve.reading import Reader
 from chatcodec.serve.settings import Settings
@@ -76,10 +77,11 @@ SETTLES = 0.02
 
 @dataclass
 class Cost:
-    """Seconds for one turn: to read its request, and to keep its answer."""
+    """Seconds for one turn: to read its request, to look its history up, to keep its answer."""
 
     ids: int
     reading: float
+    looking: float
     keeping: float
 
 
@@ -97,6 +99,11 @@ def talk(codec: Codec, store: Store | None) -> list[Cost]:
         start = time.perf_counter()
         read = reader.read(APIS[0], parse_body(raw))
         middle = time.perf_counter()
+        looked = time.perf_counter()
+        if store is not None:
+            history = History(("",), read.request.messages)
+            store.find([each.key for each in reversed(history.answers)])
+        looked = time.perf_counter() - looked
         said = text()
         sampled = [*codec.vocab.encode(said), codec.stop_ids[0]]
         prompt = read.prompt.ids.tolist()
@@ -117,7 +124,7 @@ def talk(codec: Codec, store: Store | None) -> list[Cost]:
                 choice=0,
             )
             store.add(turn)
-        costs.append(Cost(len(prompt), middle - start, time.perf_counter() - begun))
+        costs.append(Cost(len(prompt), middle - start, looked, time.perf_counter() - begun))
         seen = [*prompt, *sampled]
         messages += [{"role": "assistant", "content": said}, {"role": "user", "content": text()}]
     return costs
@@ -135,7 +142,12 @@ def best(codec: Codec, kind: str) -> list[Cost]:
             }
             found.append(talk(codec, stores[kind]))
     return [
-        Cost(each[0].ids, min(c.reading for c in each), min(c.keeping for c in each))
+        Cost(
+            each[0].ids,
+            min(c.reading for c in each),
+            min(c.looking for c in each),
+            min(c.keeping for c in each),
+        )
         for each in zip(*found, strict=True)
     ]
 
@@ -248,11 +260,12 @@ def main() -> int:
     codec = Codec("qwen2.5", sys.argv[1]) if sys.argv[1:] else Codec("internlm2", vocab="embedded")
     costs = {kind: best(codec, kind) for kind in ("none", "memory", "file")}
     sys.stdout.write(
-        "turn     ids   read: without   memory     file   keep: memory    file   (ms)\n"
+        "turn     ids   read: without   memory     file   look up   keep: memory    file   (ms)\n"
     )
     for turn in SHOWN:
         none, memory, file = (costs[kind][turn - 1] for kind in ("none", "memory", "file"))
-        times = (none.reading, memory.reading, file.reading, memory.keeping, file.keeping)
+        times = [none.reading, memory.reading, file.reading, memory.looking]
+        times += [memory.keeping, file.keeping]
         shown = [f"{seconds * 1000:8.2f}" for seconds in times]
         sys.stdout.write(f"{turn:4} {none.ids:7}   {'  '.join(shown)}\n")
     sys.stdout.write("\nturns   a request: without   memory     file   (ms of CPU)   more\n")

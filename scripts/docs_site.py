@@ -50,6 +50,7 @@ SECTIONS = {
         ("What was tried", "compatibility.md"),
         ("Deployment", "deploy.md"),
         ("Agents", "agents.md"),
+        ("Prefixes", "prefixes.md"),
         ("vLLM", "vllm.md"),
         ("SGLang", "sglang.md"),
         ("LMDeploy, Lagent", "lmdeploy.md"),

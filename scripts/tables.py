@@ -1,11 +1,13 @@
-"""Writes the tables of formats, keys, commands and metrics into docs/generated and docs/agents.md.
+"""Writes the tables of formats, prefixes, keys, commands and metrics into docs/generated.
 
-`python scripts/tables.py` writes them, `--check` fails where they are not up to date.
+`python scripts/tables.py` writes them, `--check` fails where they are not up to date. The table of
+chat templates is written where these are, in `../shared/templates`.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import cli_tables
 import format_keys
-from chatcodec import Codec, Format, MessageError, Vocab, formats
+from chatcodec import Codec, Format, MessageError, Template, Vocab, formats
 from chatcodec.prefix import audit_prefix
 
 if TYPE_CHECKING:
@@ -176,6 +178,55 @@ def prefix_table() -> str:
     return table(("format", "samples with", *PLACES.values(), "of"), rows)
 
 
+TEMPLATES = ROOT.parent / "shared" / "templates"
+MODELS = {
+    "Apriel 1.6 15B Thinker": "Apriel-1.6-15b-Thinker-fixed",
+    "DeepSeek R1 Distill Qwen 32B": "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B",
+    "DeepSeek V2": "otc-deepseek-v2",
+    "DeepSeek V3, as vLLM has it": "examples_tool_chat_template_deepseekv3",
+    "DeepSeek V3.2": "deepseek-ai-DeepSeek-V3.2",
+    "DeepSeek V4": "deepseek-ai-DeepSeek-V4",
+    "Gemma 4 31B": "google-gemma-4-31B-it-interleaved",
+    "Granite 20B, as vLLM has it": "examples_tool_chat_template_granite_20b_fc",
+    "Jamba": "jamba",
+    "Laguna S 2.1": "poolside-Laguna-S-2.1",
+    "Laguna XS.2": "poolside-Laguna-XS.2",
+    "Llama 4, as vLLM has it": "examples_tool_chat_template_llama4_json",
+    "MiniCPM-V 4.5, as vLLM has it": "vllm_transformers_utils_template_minicpmv45",
+    "MiniCPM5 1B": "openbmb-MiniCPM5-1B",
+    "MiniMax M2": "MiniMax-M2",
+    "Mistral 3, as vLLM has it": "examples_tool_chat_template_mistral3",
+    "Nemotron 3 Nano": "trl_nemotron_3_nano",
+    "Qwen3": "qwen3",
+    "QwQ 32B": "Qwen-QwQ-32B",
+    "Reka Edge": "Reka-Edge",
+}
+"""Models, with the files of their chat templates."""
+SPELLED = re.compile("<([|\uff5c])[^|<>\\s'\"{}]{1,40}\\1>|</?[a-z_]{2,30}>|\\[/?[A-Z_]{2,24}\\]")
+"""What is a control token where a template spells it."""
+
+
+def templates_table() -> str:
+    """Models whose templates write earlier turns otherwise, as `audit --prefix` finds it."""
+    rows = []
+    for model, name in MODELS.items():
+        source = (TEMPLATES / f"{name}.jinja").read_text(encoding="utf-8")
+        embedded = Vocab.load(EMBEDDED)
+        spelled = [
+            one
+            for one in dict.fromkeys(found[0] for found in SPELLED.finditer(source))
+            if one != "</s>"
+        ]
+        tokens = {one: embedded.size + nth for nth, one in enumerate(spelled) if one != "<s>"}
+        template = Template(source, bos_token="<s>", eos_token="</s>")  # noqa: S106 (no password)
+        found = audit_prefix(Codec(template, Vocab.load(EMBEDDED, special_tokens=tokens)))
+        at = (str(found.lost_at(place) or "") for place in PLACES)
+        parts = ["reasoning"] * found.has_reasoning + ["a call"] * found.has_calls
+        share = f"{found.lost / found.seen:.0%}"
+        rows.append((model, ", ".join(parts) or "text", *at, str(found.seen), share))
+    return table(("model", "samples with", *PLACES.values(), "of", "lost"), rows)
+
+
 def updated(text: str, name: str, content: str) -> str:
     """The text with a table between its marks."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
@@ -187,10 +238,13 @@ def updated(text: str, name: str, content: str) -> str:
 def main() -> int:
     """Writes or checks; the exit code."""
     stale = []
+    page = GENERATED / "prefixes.md"
+    templates = [(page, "templates", templates_table())] if TEMPLATES.is_dir() else []
     for path, name, content in [
         (GENERATED / "all-formats.md", "formats", formats_table()),
         (GENERATED / "losses.md", "losses", losses_table()),
-        (ROOT / "docs" / "agents.md", "prefix", prefix_table()),
+        (page, "prefix", prefix_table()),
+        *templates,
         (GENERATED / "format-keys.md", "keys", format_keys.table()),
         (GENERATED / "commands.md", "commands", cli_tables.commands()),
         (GENERATED / "metrics.md", "metrics", cli_tables.metrics()),

@@ -72,9 +72,9 @@ def test_two_gateways_that_write_at_once(tmp_path: Path) -> None:
 
     def talk(name: str, gateways: list[Here]) -> None:
         messages: list[Any] = [{"role": "user", "content": name}]
-        for turn in range(4):
-            answer = gateways[turn % 2].chat(messages=messages)
-            known.append(told(answer.headers.get(MEMORY)).get("known", 0) - turn)
+        for at in range(4):
+            answer = gateways[at % 2].chat(messages=messages)
+            known.append(told(answer.headers.get(MEMORY)).get("known", 0) - at)
             messages = [*messages, answer.json()["choices"][0]["message"], AND]
 
     path = tmp_path / "memory"

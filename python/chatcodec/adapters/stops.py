@@ -34,8 +34,9 @@ class StopStrings:
         `ValueError` for an empty one.
         """
         self._keep = keep
-        self._strings = [strings] if isinstance(strings, str) else list(strings)
-        if not all(self._strings):
+        self.strings = [strings] if isinstance(strings, str) else list(strings)
+        """The stop strings."""
+        if not all(self.strings):
             raise ValueError("a stop string is empty; expected one character or more")
         self._held: list[Text] = []
         self.matched: str | None = None
@@ -46,7 +47,7 @@ class StopStrings:
 
         Where the string begins, the turn ends: with a `TurnEnd` of the reason `stop`.
         """
-        if not self._strings:
+        if not self.strings:
             return list(events)
         out: list[Event] = []
         for event in events:
@@ -72,7 +73,7 @@ class StopStrings:
 
     def _search(self, out: list[Event]) -> None:
         text = self._text()
-        found = [(at, stop) for stop in self._strings if (at := text.find(stop)) >= 0]
+        found = [(at, stop) for stop in self.strings if (at := text.find(stop)) >= 0]
         if found:
             # The string that is whole first, however the text is split; the longest of several.
             start, self.matched = min(found, key=lambda each: (each[0] + len(each[1]), each[0]))
@@ -85,9 +86,9 @@ class StopStrings:
 
     def _overlap(self, text: str) -> int:
         """Return the length of the text's end that begins a stop string."""
-        most = min(len(text), max(map(len, self._strings), default=1) - 1)
+        most = min(len(text), max(map(len, self.strings), default=1) - 1)
         ends = (text[-length:] for length in range(most, 0, -1))
-        begins = (len(end) for end in ends if any(s.startswith(end) for s in self._strings))
+        begins = (len(end) for end in ends if any(s.startswith(end) for s in self.strings))
         return next(begins, 0)
 
     def _release(self, out: list[Event], count: int) -> None:

@@ -35,31 +35,32 @@ class Keeping:
     def __init__(self, answer: Answer, choice: int, stream: Stream | TextStream) -> None:
         """Begin before the first id of a choice; the stream has read the prompt alone."""
         self.answer, self.choice, self.stream = answer, choice, stream
-        self.ids: list[int] = []
-        self.logprobs: list[float] = []
-        self.reason = "stop"
+        self.steps: list[Step] = []
 
     def add(self, step: Step) -> None:
         """Take what an engine generated."""
-        self.ids += step.ids
-        self.logprobs += [each.value for each in step.logprobs]
-        self.reason = step.reason or self.reason
+        self.steps.append(step)
 
     async def keep(self) -> None:
         """Keep the turn."""
         answer = self.answer
         store, recalled = answer.store, answer.recalled
-        if store is None or recalled is None or not self.ids:
+        if store is None or recalled is None:
             return
+        steps = self.steps
+        sampled = [id_ for step in steps for id_ in step.ids]
+        if not sampled:
+            return
+        reasons = [step.reason for step in steps if step.reason]
         try:
             turn = turn_of(
                 recalled=recalled,
                 request=answer.request,
                 prompt=answer.prompt.ids,
                 stream=self.stream,
-                sampled=self.ids,
-                logprobs=self.logprobs,
-                reason=self.reason,
+                sampled=sampled,
+                logprobs=[each.value for step in steps for each in step.logprobs],
+                reason=reasons[-1] if reasons else "stop",
                 stops=answer.stops(),
                 id=answer.id,
                 choice=self.choice,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from chatcodec import Stream
     from chatcodec.adapters import Request
     from chatcodec.adapters.stops import StopStrings
+    from chatcodec.events import Event
     from chatcodec.serve.completions import TextStream
     from chatcodec.serve.memory.recall import Recalled
 
@@ -50,12 +51,11 @@ def turn_of(  # noqa: PLR0913
     ends = (event.tokens[1] for event in events if isinstance(event, TurnEnd))
     ids = ids[: next(ends, len(ids))]
     events += stream.finish("length" if reason == "length" else "stop")
-    shown: dict[str, Any] = {key: request.adapter[key] for key in _SHOWN if key in request.adapter}
-    adapter = openai_chat.ChunkStream(id=id, model="", choice=choice, **shown)
-    chunks = adapter.push(stops.push(events)) + adapter.push(stops.finish()) + adapter.finish()
-    message = openai_chat.collect(chunks)["choices"][0]["message"]
-    as_functions([message])
     read = collect(events)
+    if stops.strings or "tool_calls" in read:
+        message = _shown(events, request, stops, id, choice)
+    else:
+        message = {"role": "assistant", "content": read["content"]}
     reasoning = read.get("reasoning") or ""
     opened = None
     if recalled.said is not None:
@@ -90,3 +90,19 @@ def turn_of(  # noqa: PLR0913
         choice=choice,
         message=recalled.message,
     )
+
+
+def _shown(
+    events: Sequence[Event],
+    request: Request,
+    stops: StopStrings,
+    id: str,  # noqa: A002
+    choice: int,
+) -> dict[str, Any]:
+    """Give an answer as its client saw it: up to a stop string, and with the ids of its calls."""
+    shown: dict[str, Any] = {key: request.adapter[key] for key in _SHOWN if key in request.adapter}
+    adapter = openai_chat.ChunkStream(id=id, model="", choice=choice, **shown)
+    chunks = adapter.push(stops.push(events)) + adapter.push(stops.finish()) + adapter.finish()
+    message: dict[str, Any] = openai_chat.collect(chunks)["choices"][0]["message"]
+    as_functions([message])
+    return message
