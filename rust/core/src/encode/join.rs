@@ -209,7 +209,7 @@ impl Encoding {
             let token = vocab.token(id);
             let source = source_of(nth);
             if let Some((TokenKind::Control, _)) = token {
-                self.give_run(first + nth, std::mem::take(&mut run));
+                self.give_run(first + nth, &mut run);
                 let start = self.text.len();
                 self.text.push_str(vocab.spelling(id));
                 let text = start..self.text.len();
@@ -229,11 +229,11 @@ impl Encoding {
             at_start &= token.is_none_or(|(kind, _)| kind == TokenKind::Unused);
             run.push(bytes, source);
         }
-        self.give_run(first + given.len(), run);
+        self.give_run(first + given.len(), &mut run);
     }
 
-    /// Adds a run of text that ends before id `end`.
-    fn give_run(&mut self, end: usize, run: Run) {
+    /// Adds a run of text that ends before id `end`, and empties it.
+    fn give_run(&mut self, end: usize, run: &mut Run) {
         if run.ends.is_empty() {
             return;
         }
@@ -259,6 +259,7 @@ impl Encoding {
             spans.push(span(kind, start..end, source));
         }
         self.spans.append(&mut spans);
+        run.clear();
         let text = begin..self.text.len();
         self.pieces.push(IdPiece { ids, text, kind: PieceKind::Given(covered) });
     }
@@ -285,6 +286,13 @@ impl Run {
             ends: Vec::with_capacity(ids),
             sources: Vec::new(),
         }
+    }
+
+    /// Empties it, and keeps its room.
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.sources.clear();
     }
 
     fn push(&mut self, bytes: &[u8], source: Source) {
