@@ -15,8 +15,10 @@ import rollouts
 from chatcodec.serve.memory.trajectories import trajectories
 from completions import codec_of, ids_of
 from gateway_here import HI, here
+from rollout_law import codec as template_codec
 from rollouts import Desk, Message, results
 from test_gateway_memory import AND, MEMORY, SPLIT, STOP, told
+from test_template_codec import PUBLISHED
 
 if TYPE_CHECKING:
     from rollouts import Asked
@@ -200,3 +202,24 @@ def test_other_tools_are_another_history() -> None:
     text = of.codec.vocab.decode(after.prompt)
     assert '"other"' in text
     assert '"look"' not in text
+
+
+NINE = "mistral_v3_tekken.jinja"
+
+
+@pytest.mark.skipif(NINE not in PUBLISHED, reason=f"no template {NINE}")
+def test_a_template_is_given_the_ids_of_calls_that_the_model_wrote() -> None:
+    """A client has other ids, which some templates refuse, in all earlier turns too."""
+    of = Desk(template_codec(NINE), random.Random(0), tools=rollouts.TOOLS)
+    function = {"name": "look", "arguments": {"at": "Oslo", "n": 3}}
+    messages, last = BEGIN, None
+    for turn in range(3):
+        call = {"id": f"abcdefgh{turn}", "type": "function", "function": function}
+        ids = rollouts.answer(of.codec, of.tools, {"content": "", "tool_calls": [call]})
+        of.sample = lambda ids=ids: (ids, "stop")  # type: ignore[method-assign,misc]
+        asked = of.ask(messages)
+        assert asked.message["tool_calls"][0]["id"] != call["id"]
+        assert last is None or begins_with(asked, last)
+        assert asked.recalled.unknown == 0
+        last = asked
+        messages = [*messages, asked.message, *results(asked.message, of.random)]

@@ -155,7 +155,8 @@ class _Recall:
         if not new and self.continues and sampled and sampled[-1] in codec.stop_ids:
             return None  # the turn has ended, and what goes on would come after its end
         options: dict[str, Any] = {**request.options, "on_unsupported": "drop", "unknown": "ignore"}
-        messages = self.reasoned(path, answer.start)
+        own = self.own_ids(path)
+        messages = _renamed(self.reasoned(path, answer.start), own)
         options |= {"add_generation_prompt": True, "continue_final": False}
         if turn.opened is not None:
             begun = {**request.messages[answer.start], "content": answer.text[: turn.opened]}
@@ -163,11 +164,19 @@ class _Recall:
             options |= {"add_generation_prompt": False, "continue_final": True}
         try:
             prompt = codec.adopt(prompt_ids, messages, tools=request.tools or None, **options)
-            own = {call.id: id_ for call, (_, id_) in zip(answer.calls, turn.calls, strict=False)}
             return request.extend(prompt, sampled, _renamed(new, own))
         except (MessageError, TemplateError):
             # Whatever it is, a new encoding of the whole history does without.
             return None
+
+    def own_ids(self, path: Path) -> dict[str, str]:
+        """Give the ids that the model's format has for calls, by those that the client has."""
+        pairs = (
+            (call.id, own)
+            for turn in path
+            for call, (_, own) in zip(self.answers[turn.number].calls, turn.calls, strict=False)
+        )
+        return {told: own for told, own in pairs if own and own != told}
 
     def reasoned(self, path: Path, end: int) -> list[Any]:
         """Give the messages up to one, with what a client did not send back of known answers."""
@@ -241,17 +250,26 @@ def _suffix(id_: str) -> str:
 
 
 def _renamed(messages: Sequence[Any], own: Mapping[str, str]) -> list[Any]:
-    """Give messages with results that name calls as the model's format does."""
-    return [_with_id(message, own) for message in messages]
+    """Give messages with calls, and results of calls, as the model's format names them."""
+    return [_with_id(message, own) for message in messages] if own else list(messages)
+
+
+def _with_own(call: Any, own: Mapping[str, str]) -> Any:  # noqa: ANN401
+    id_ = call.get("id") if isinstance(call, dict) else None
+    return {**call, "id": own[id_]} if isinstance(id_, str) and id_ in own else call
 
 
 def _with_id(holder: Any, own: Mapping[str, str]) -> Any:  # noqa: ANN401
     if not isinstance(holder, dict):
         return holder
     id_ = call_id_of(holder)
-    if id_ is not None and id_ in own and holder.get("type") != "function_call":
+    if id_ is not None and id_ in own:
         keys = ("tool_call_id", "tool_use_id", "call_id")
         return holder | {key: own[id_] for key in keys if holder.get(key) == id_}
+    if holder.get("type") == "tool_use" and isinstance(id_ := holder.get("id"), str):
+        return {**holder, "id": own.get(id_, id_)}
+    if isinstance(calls := holder.get("tool_calls"), list):
+        return {**holder, "tool_calls": [_with_own(call, own) for call in calls]}
     if isinstance(content := holder.get("content"), list):
         return {**holder, "content": [_with_id(part, own) for part in content]}
     return holder

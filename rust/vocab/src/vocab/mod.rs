@@ -751,7 +751,6 @@ impl Vocab {
 
     /// The kind of an id, and its bytes; those of a control token are its spelling.
     #[inline]
-    #[inline]
     pub fn token(&self, id: TokenId) -> Option<(TokenKind, &[u8])> {
         match self.inner.definition.tokens.get(id)? {
             (TokenKind::Control, bytes) => {
