@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Figures", "codec", "law", "names", "plain"]
 
 HELLO: list[Message] = [{"role": "user", "content": "Begin"}]
+UNTOLD = {"examples_tool_chat_template_phi4_mini.jinja"}
+"""Templates after which a call that is cut before its last brace has no note yet."""
 STEPS = 8
 """Requests of a rollout."""
 MORE_TOOLS = [
@@ -225,7 +227,7 @@ class Agent:
         White space at the end of an answer that was cut may be what ends its turn.
         """
         ids = self.anew(asked)
-        if ids is None or ids == asked.prompt:
+        if ids is None or ids == asked.prompt or self.name in UNTOLD:
             return False
         decode = self.desks[id(self.tools)].codec.vocab.decode
         one, other = decode(ids), decode(asked.prompt)
@@ -246,16 +248,18 @@ class Agent:
             if isinstance(content, list):
                 content = [{**part, "tokens": 3} if part == IMAGE else part for part in content]
             messages.append({**message, "content": content})
-        made = self.desks[id(self.tools)].codec
+        # A memory writes calls with the ids that were sampled, whatever a client's are.
+        ids, others = (self.encoded(each) for each in (messages, _renumbered(messages)))
+        return ids if ids == others else None
+
+    def encoded(self, messages: list[Message]) -> list[int] | None:
+        """The ids of messages; None where the codec refuses them."""
+        made, tools = self.desks[id(self.tools)].codec, self.tools
         try:
-            ids = made.encode(
-                messages, tools=self.tools, on_arguments="string", unknown="ignore"
-            ).ids.tolist()
+            found = made.encode(messages, tools=tools, on_arguments="string", unknown="ignore")
         except ChatCodecError:
             return None
-        # A memory writes calls with the ids that were sampled.
-        text, calls = made.vocab.decode(ids), (call for each in messages for call in calls_of(each))
-        return None if any(call["id"][-8:] in text for call in calls) else ids
+        return found.ids.tolist()
 
     def broke(self, step: str, problem: str, asked: Asked) -> None:
         """Keep what does not hold."""
@@ -274,6 +278,16 @@ def _with_ids(said: Message, message: Message) -> Message:
     ids = [call["id"] for call in calls_of(message)]
     calls = zip(calls_of(said), ids, strict=False)
     return said | ({"tool_calls": [{**call, "id": id_} for call, id_ in calls]} if ids else {})
+
+
+def _renumbered(messages: list[Message]) -> list[Message]:
+    """Messages whose calls have other ids."""
+    made = json.dumps(messages)
+    ids = {call["id"] for message in messages for call in calls_of(message)}
+    for id_ in ids:
+        made = made.replace(json.dumps(id_), json.dumps(f"other_{id_[5:]}"))
+    renamed: list[Message] = json.loads(made)
+    return renamed
 
 
 def plain(messages: list[Message]) -> str:
