@@ -284,8 +284,8 @@ def _renumbered(messages: list[Message]) -> list[Message]:
     """Messages whose calls have other ids."""
     made = json.dumps(messages)
     ids = {call["id"] for message in messages for call in calls_of(message)}
-    for id_ in ids:
-        made = made.replace(json.dumps(id_), json.dumps(f"other_{id_[5:]}"))
+    for nth, id_ in enumerate(ids):
+        made = made.replace(json.dumps(id_), json.dumps(f"other_{nth:09}"))
     renamed: list[Message] = json.loads(made)
     return renamed
 
