@@ -404,7 +404,7 @@ def memory_of(args: Namespace) -> int:
         if args.memory_file is not None:
             raise UsageError("--memory-server: expected it or `--memory-file`, not both")
         if importlib.util.find_spec("redis") is None:
-            raise UsageError("--memory-server: needs redis; `pip install chatcodec[redis]`")
+            raise UsageError("--memory-server: needs redis; `pip install redis`")
     if args.trajectories:
         if not size:
             raise UsageError("--trajectories: needs what keeps them, `--memory SIZE`")
