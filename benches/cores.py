@@ -36,11 +36,13 @@ THREADS = 16
 """Threads that are asked for under callgrind, whatever the machine has."""
 RUNS = 5
 MARKED = {
-    "texts": "*encode_texts*",
-    "encode_batch": "*__pymethod_encode_batch__*",
-    "encode_table": "*EncodedTable::encode*",
+    "texts": "_core::text_batch::encode_texts",
+    "encode_batch": "_core::codec::Codec::__pymethod_encode_batch__",
+    "encode_table": "_core::table::EncodedTable::encode",
 }
 """The function within which instructions count."""
+SHARED = "_core::batch::share"
+"""The function in which the thread that calls takes part in what all do."""
 
 
 def conversations(count: int) -> list[list[dict[str, str]]]:
@@ -123,18 +125,13 @@ def counted() -> list[str]:
 
 
 def _instructions(name: str, count: int) -> tuple[float, float]:
-    """Instructions of all threads in the second run, and those that were not shared."""
-    shared = "*batch::share*"
-    parts = {
-        "all": _threads(name, count, 2) - _threads(name, count, 1),
-        "marked": _threads(name, count, 2, MARKED[name]) - _threads(name, count, 1, MARKED[name]),
-    }
-    if name != "encode_batch":
-        # The thread that calls takes part in what is shared.
-        parts["marked"] -= _threads(name, count, 2, shared) - _threads(name, count, 1, shared)
-    if parts["marked"] <= 0:
+    """Instructions of a run by all threads, and by one thread alone, in the mean of two runs."""
+    whole = _threads(name, count, 2) - _threads(name, count, 1)
+    marked = _threads(name, count, 2, MARKED[name])
+    if not marked:
         sys.exit("no function was found in the extension; `make bench-cores` builds it with names")
-    return parts["all"], parts["marked"]
+    alone = marked - _threads(name, count, 2, SHARED)
+    return whole, alone / 2
 
 
 def _threads(name: str, count: int, runs: int, within: str | None = None) -> int:
