@@ -464,7 +464,7 @@ class Codec:
 
             data = data.map(codec.mapper(labels=True), batched=True)
 
-        Needs `pip install numpy pyarrow`. Raises `ImportError` without pyarrow, and what `encode_table` raises
+        Needs `pip install pyarrow`. Raises `ImportError` without pyarrow, and what `encode_table` raises
         for options that are wrong.
         """
     def parse(self, /, completion_ids: "SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | str", prompt: SupportsIndex | Iterable[SupportsIndex] | Buffer | Encoding | None = None, markers: "Markers" = "ids", *, tools: "Sequence[Mapping[str, Any]] | str | ToolTypes | None" = None, calls_in_reasoning: "CallsInReasoning | None" = None, bare_calls: "BareCalls | None" = None) -> Parsed:

@@ -23,11 +23,10 @@ from chatcodec._core import Codec, Format, Template, Vocab
 from chatcodec.errors import VocabError
 
 try:
-    import numpy as np
     import pyarrow as pa
 except ImportError as _missing:
     raise ImportError(
-        "`Codec.mapper` needs numpy and pyarrow: `pip install numpy pyarrow`", name="pyarrow"
+        "`Codec.mapper` needs pyarrow: `pip install pyarrow`", name="pyarrow"
     ) from _missing
 
 
@@ -217,6 +216,8 @@ def _listed(column: pa.ChunkedArray) -> list[Any]:
     Tools that merge dicts infer the type of a column from its first batch, which nulls would hide.
     """
     if pa.types.is_list(column.type):
+        import numpy as np  # noqa: PLC0415 (tools that map over columns have it)
+
         empty = column.type.value_type.to_pandas_dtype()
         arrays = column.to_numpy()
         return [np.empty(0, empty) if array is None else array for array in arrays]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_serve", "serve"]
 
-_NEEDED = ("starlette", "uvicorn", "aiohttp", "prometheus_client")
+_NEEDED = ("starlette", "uvicorn", "httptools", "aiohttp", "prometheus_client")
 _PORTS = 65_535
 SSL_PASSWORD = "CHATCODEC_SSL_PASSWORD"  # noqa: S105 (the name, not the password)
 """Environment variable with the password of the server's private key."""

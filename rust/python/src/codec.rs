@@ -558,7 +558,7 @@ impl Codec {
     ///
     ///     data = data.map(codec.mapper(labels=True), batched=True)
     ///
-    /// Needs `pip install numpy pyarrow`. Raises `ImportError` without pyarrow, and what `encode_table` raises
+    /// Needs `pip install pyarrow`. Raises `ImportError` without pyarrow, and what `encode_table` raises
     /// for options that are wrong.
     #[pyo3(signature = (**options: "Any") -> "Mapper")]
     fn mapper<'py>(
