@@ -270,15 +270,30 @@ assistant = "### Response:\n{content}\n\n"
 """
 
 
-def documented(name: str) -> str:
-    """A format that the documentation of formats prints."""
-    page = (FILES.parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
-    blocks = [block.partition("```")[0] for block in page.split("```toml\n")[1:]]
-    return next(block for block in blocks if f'name = "{name}"' in block)
+VICUNA = """
+name = "vicuna"
+guarantee = "text"
+source = "FastChat, vicuna_v1.1"
+begin = "{BOS}"
+order = "alternate"
+place = { system = "first" }
+default_system = "A chat between a curious user and an artificial intelligence assistant."
+generation = { prompt = "ASSISTANT:" }
+markers = ["USER:", "ASSISTANT:"]
+
+[control]
+BOS = "<s>"
+EOS = "</s>"
+
+[turn]
+system = "{content} "
+user = "USER: {content} "
+assistant = "ASSISTANT: {content}{EOS}"
+"""
 
 
 @pytest.mark.parametrize("vocab", ["embedded", "llama2"])
-@pytest.mark.parametrize("text", [ALPACA, documented("vicuna")], ids=["alpaca", "vicuna"])
+@pytest.mark.parametrize("text", [ALPACA, VICUNA], ids=["alpaca", "vicuna"])
 def test_formats_of_text_read_back(tmp_path: Path, text: str, vocab: str) -> None:
     given = Vocab.embedded() if vocab == "embedded" else data.load_vocab(vocab)
     codec = Codec(load(tmp_path, text), given)
@@ -313,7 +328,7 @@ def test_an_id_before_a_value_is_of_its_own_turn(tmp_path: Path) -> None:
 
 
 def test_a_prompt_needs_a_user_before_it(tmp_path: Path) -> None:
-    codec = Codec(load(tmp_path, documented("vicuna")), Vocab.embedded())
+    codec = Codec(load(tmp_path, VICUNA), Vocab.embedded())
     answered = [user("hi"), {"role": "assistant", "content": "Yes"}]
     for messages in ([], [{"role": "system", "content": "S"}], answered):
         with pytest.raises(MessageError, match=r"^`add_generation_prompt` has no place after "):
@@ -321,7 +336,7 @@ def test_a_prompt_needs_a_user_before_it(tmp_path: Path) -> None:
 
 
 def test_collisions_of_many_markers_are_found_in_linear_time(tmp_path: Path) -> None:
-    codec = Codec(load(tmp_path, documented("vicuna")), Vocab.embedded())
+    codec = Codec(load(tmp_path, VICUNA), Vocab.embedded())
     many = 20_000
     found = codec.encode([user(" USER: " * many)]).collisions
     assert len(found) == many

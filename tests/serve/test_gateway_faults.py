@@ -389,21 +389,6 @@ def test_the_demonstration_ends_by_itself() -> None:
     assert "was text" in ran.stdout
 
 
-def test_each_fault_of_the_page_names_its_tests() -> None:
-    page = Path(__file__).parents[2] / "docs" / "gateway.md"
-    table = page.read_text("utf-8").partition("## Faults")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")][1:]
-    code = "".join(
-        path.read_text("utf-8") for path in Path(__file__).parent.glob("test_gateway*.py")
-    )
-    assert len(rows) > 10
-    for fault, _, tests in rows:
-        names = tests.replace("`", "").split()
-        assert names, fault
-        for name in names:
-            assert f"def {name}(" in code, name
-
-
 def test_a_redirect_of_the_backend_is_not_followed(tmp_path: Path) -> None:
     """The conversation goes to the address that the operator gave, and to no other."""
     asked: list[str] = []
