@@ -13,6 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+SIZE = 151_669
+"""Ids of the tokenizer: weights for more ids, as published models have, sample ids of no token."""
+
 
 def write(tokenizer: Path, folder: Path, kind: str = "qwen3") -> None:
     """Write the model beside its tokenizer."""
@@ -28,7 +31,7 @@ def write(tokenizer: Path, folder: Path, kind: str = "qwen3") -> None:
             n_layer=2,
             n_head=2,
             n_positions=2048,
-            vocab_size=151936,
+            vocab_size=SIZE,
             bos_token_id=151643,
             eos_token_id=151645,
         )
@@ -41,7 +44,7 @@ def write(tokenizer: Path, folder: Path, kind: str = "qwen3") -> None:
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=32,
-        vocab_size=151936,
+        vocab_size=SIZE,
         max_position_embeddings=4096,
         eos_token_id=151645,
         tie_word_embeddings=True,

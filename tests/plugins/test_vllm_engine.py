@@ -212,7 +212,7 @@ def converse(client: openai.OpenAI, topic: str, block: int) -> int:
 def test_a_memory_keeps_the_prefixes_that_the_engine_has(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Random weights sample ids that are not those of their text, as hot models now and then do."""
+    """Random weights sample ids that are seldom those of their text."""
     options = ("--model", str(model), "--backend-model", str(model), "--engine", "vllm")
     shares = {}
     with engine(model) as url:
