@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.errors import MessageError
-from chatcodec.options import PROMPT_OPTIONS
+from chatcodec.options import IGNORE_INDEX, PROMPT_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +22,6 @@ __all__ = ["appended"]
 
 _ENDS = ("add_generation_prompt", "continue_final", "stop_final", "thinking")
 """Options of the end of a conversation, which its earlier turns had otherwise."""
-_IGNORED = -100
 
 
 def appended(
@@ -145,8 +144,8 @@ def _is_answer(message: Mapping[str, Any]) -> bool:
 def _parts(said: Encoding, at: int) -> tuple[list[int], list[int]]:
     """Give the header of the last answer, and the ids that a model generates."""
     ids, labels = said.ids.tolist(), said.labels(last_only=True)
-    start = next((n for n, id_ in enumerate(labels) if id_ != _IGNORED), len(ids))
-    end = next((n for n in range(len(ids), start, -1) if labels[n - 1] != _IGNORED), start)
+    start = next((n for n, id_ in enumerate(labels) if id_ != IGNORE_INDEX), len(ids))
+    end = next((n for n in range(len(ids), start, -1) if labels[n - 1] != IGNORE_INDEX), start)
     own = said.message_indices
     begin = start
     while begin > 0 and own[begin - 1] == at:

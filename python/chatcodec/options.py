@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chatcodec import ToolTypes
 
 __all__ = [
+    "IGNORE_INDEX",
     "PROMPT_OPTIONS",
     "BareCalls",
     "Boundary",
@@ -92,6 +93,9 @@ TableColumn: TypeAlias = Literal[
     "error",
 ]
 """A column that `encode_table` adds to a table."""
+
+IGNORE_INDEX = -100
+"""The label of an id that is not trained on, where no other is asked for."""
 
 Markers: TypeAlias = Literal["ids", "ids_or_text", "text"]
 """Which input counts as a control token: ids, or text that spells it."""

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from chatcodec.errors import MessageError, TemplateError
+from chatcodec.options import IGNORE_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -232,7 +233,7 @@ def _boundaries(codec: Codec, *, has_reasoning: bool, has_calls: bool) -> tuple[
 
 def _generated(encoding: Encoding) -> list[int]:
     """Give the ids that a model generates as the last message."""
-    return [id_ for id_ in encoding.labels(last_only=True) if id_ != -100]  # noqa: PLR2004
+    return [id_ for id_ in encoding.labels(last_only=True) if id_ != IGNORE_INDEX]
 
 
 def _boundary(

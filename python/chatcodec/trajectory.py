@@ -12,6 +12,8 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from chatcodec.options import IGNORE_INDEX
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -22,7 +24,6 @@ Columns: TypeAlias = Literal["chatcodec", "verl", "trl", "renderers"]
 
 COLUMNS: tuple[Columns, ...] = ("chatcodec", "verl", "trl", "renderers")
 
-_IGNORED = -100
 _BATCH = 256
 """Trajectories of a record batch."""
 
@@ -73,7 +74,7 @@ class Trajectory:
     def labels(self) -> array[int]:
         """The sampled ids, and -100 in the place of all others. int32."""
         pairs = zip(self.ids, self.sampled, strict=True)
-        return array("i", [id_ if is_sampled else _IGNORED for id_, is_sampled in pairs])
+        return array("i", [id_ if is_sampled else IGNORE_INDEX for id_, is_sampled in pairs])
 
     @property
     def prompt_length(self) -> int:

@@ -10,8 +10,6 @@ import random
 import tempfile
 from collections import Counter
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import data
@@ -24,11 +22,11 @@ from chatcodec.serve.memory import MemoryStore
 from chatcodec.serve.memory.said import History, said_of
 from chatcodec.serve.memory.sqlite import SqliteStore
 from chatcodec.serve.memory.turns import Turn
-from completions import codec_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rollout_law import codec
 from rollouts import Desk, Message, respelled, results
-from test_template_codec import PUBLISHED, made, text_of
+from test_template_codec import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,14 +36,6 @@ if TYPE_CHECKING:
     from rollouts import Asked
 
 HELLO: list[Message] = [{"role": "user", "content": "Begin"}]
-
-
-@cache
-def codec(name: str) -> Codec:
-    if not name.endswith(".jinja"):
-        return codec_of(name)
-    with tempfile.TemporaryDirectory() as folder:
-        return made(text_of(name), Path(folder))[1]
 
 
 def names() -> list[str]:

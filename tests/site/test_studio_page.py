@@ -7,7 +7,6 @@ import json
 import shlex
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +17,7 @@ from chatcodec.serve import Settings
 from chatcodec.serve.demo import demo_app
 from chromium import launched
 from gateway import free_port, serving
+from studios import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,18 +33,6 @@ CONTENT = ".card.user .main textarea"
 def browser() -> Iterator[Browser]:
     with launched() as browser:
         yield browser
-
-
-@contextmanager
-def running(studio: Studio) -> Iterator[Studio]:
-    with studio:
-        thread = threading.Thread(target=studio.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield studio
-        finally:
-            studio.shutdown()
-            thread.join()
 
 
 @pytest.fixture(scope="module")

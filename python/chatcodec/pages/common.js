@@ -70,3 +70,16 @@ function facts(node, rows) {
   node.replaceChildren(make("dl", {}, ...rows.map(([term, value, style]) =>
     make("div", {}, make("dt", {}, term), make("dd", { class: style || "" }, ...shown(String(value)))))));
 }
+
+// The chunks of a stream of server-sent events.
+async function* chunksOf(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) if (line.startsWith("data: {")) yield JSON.parse(line.slice(6));
+  }
+}

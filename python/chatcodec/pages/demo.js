@@ -29,18 +29,6 @@
     rows.append(make("tr", {}, make("td", { class: "code" }, ids.join(" ")), make("td", {}, kind), make("td", { class: "code" }, ...shown(value))));
     rows.parentNode.parentNode.scrollTop = rows.parentNode.scrollHeight;
   };
-  // The chunks of a stream of server-sent events.
-  async function* chunks(answer) {
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return;
-      const lines = (rest + value).split("\n");
-      rest = lines.pop();
-      for (const line of lines) if (line.startsWith("data: {")) yield JSON.parse(line.slice(6));
-    }
-  }
   // Scrolls both panes to what the user's text spells, when all tokens are shown.
   const toForged = () => {
     if (!prompt.dataset.ready) {
@@ -68,7 +56,7 @@
       row(ids, kind, value);
       ids = [];
     };
-    for await (const chunk of chunks(await post("v1/chat/completions", body))) {
+    for await (const chunk of chunksOf(await post("v1/chat/completions", body))) {
       if (chunk.error) throw new Error(chunk.error.message);
       const choice = chunk.choices[0];
       if (!choice) continue;

@@ -15,6 +15,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.errors import MessageError
+from chatcodec.options import IGNORE_INDEX
 from chatcodec.plugins import reading
 from chatcodec.plugins.reading import plain
 
@@ -174,16 +175,15 @@ def rendered(encoding: Encoding, messages: Sequence[Any], before: int = 0) -> An
     base = importlib.import_module("renderers.base")
     told = [plain(message) for message in messages]
     roles = [message["role"] for message in told]
-    ignored = -100
-    labels = encoding.labels(ignore_index=ignored).tolist()
+    labels = encoding.labels().tolist()
     indices = encoding.message_indices.tolist()
     content = encoding.is_content.tolist()
     if before:
         first = max(indices) + 1 - len(told)
         indices = [-1] * before + [max(index - first, -1) for index in indices[before:]]
         content[:before] = [False] * before
-        labels = [ignored] * len(labels)
-    sampled = [label != ignored for label in labels]
+        labels = [IGNORE_INDEX] * len(labels)
+    sampled = [label != IGNORE_INDEX for label in labels]
     return base.RenderedTokens(
         token_ids=encoding.ids.tolist(),
         message_indices=indices,

@@ -267,16 +267,16 @@ class _Run:
                 waiting.append((read.position, part))
                 if self.kept.is_waiting():
                     part.result()
-                self._finish(waiting, counted, total, ahead=self.threads + 1)
-            self._finish(waiting, counted, total, ahead=0)
+                self._enter(waiting, counted, total, ahead=self.threads + 1)
+            self._enter(waiting, counted, total, ahead=0)
         finally:
             workers.shutdown(cancel_futures=True)
         if not self.store.parts:
             # A run without rows has a part, too, which knows the columns.
-            self.store.finish_parts([self._make(0, _Read())])
+            self.store.enter([self._make(0, _Blocks())])
         self.progress.read(total, total, counted)
 
-    def _finish(
+    def _enter(
         self, waiting: deque[tuple[int, Future[Part]]], counted: Report, total: int, *, ahead: int
     ) -> None:
         """Enter finished parts in the journal, in order; wait until only `ahead` are unfinished."""
@@ -285,12 +285,12 @@ class _Run:
             position, made = waiting.popleft()
             done.append((position, made.result()))
         if done:
-            self.store.finish_parts([part for _, part in done])
+            self.store.enter([part for _, part in done])
         for position, part in done:
             counted.add(part.report)
             self.progress.read(position, total, counted)
 
-    def _make(self, at: int, read: _Read) -> Part:
+    def _make(self, at: int, read: _Blocks) -> Part:
         """Make a part of blocks, and write its files."""
         blocks = [self._encoded(block) for block in read.blocks]
         tables = [block.table for block in blocks if block.table is not None]
@@ -308,16 +308,16 @@ class _Run:
         self.store.write_part(at, table, rejects)
         return Part(len(blocks), read.digest, len(table), report)
 
-    def _new_parts(self) -> Iterator[_Read]:
+    def _new_parts(self) -> Iterator[_Blocks]:
         """Give the blocks that no part has, some megabytes of rows at a time."""
-        read = _Read()
+        read = _Blocks()
         for position, block, digest in self._new_blocks():
             read.blocks.append(block)
             read.size += block.size
             read.position, read.digest = position, digest
             if read.size >= self.options.limits.block // 2:
                 yield read
-                read = _Read()
+                read = _Blocks()
         if read.blocks:
             yield read
 
@@ -468,7 +468,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Read:
+class _Blocks:
     """Blocks that become a part, with the bytes and the hash of all blocks up to their end."""
 
     blocks: list[Block] = field(default_factory=list)

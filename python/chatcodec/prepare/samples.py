@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from chatcodec.options import IGNORE_INDEX
 from chatcodec.prepare.store import MANIFEST
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ IDS = 600
 """Ids of a row that are shown."""
 
 _ROWS = 5
-_IGNORED = -100
 
 
 def made_of(folder: str | os.PathLike[str]) -> dict[str, str]:
@@ -70,6 +70,6 @@ def _sample(row: dict[str, Any], codec: Codec, control: set[int]) -> dict[str, A
         "ids": len(ids),
     }
     if labels is not None:
-        sample["trained"] = [int(label != _IGNORED) for label in labels[:IDS]]
-        sample["count"] = sum(label != _IGNORED for label in labels)
+        sample["trained"] = [int(label != IGNORE_INDEX) for label in labels[:IDS]]
+        sample["count"] = sum(label != IGNORE_INDEX for label in labels)
     return sample

@@ -170,14 +170,14 @@ class Store:
             path.unlink(missing_ok=True)
 
     def write_part(self, at: int, table: pa.Table, rejects: Sequence[bytes]) -> None:
-        """Write the rows and the rejects of a part; `finish_parts` enters it in the journal."""
+        """Write the rows and the rejects of a part; `enter` enters it in the journal."""
         path = self.work / f"part-{at:06}.arrow"
         with self._written(path) as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
         with self._written(self.work / f"part-{at:06}.jsonl") as file:
             file.writelines(rejects)
 
-    def finish_parts(self, parts: Sequence[Part]) -> None:
+    def enter(self, parts: Sequence[Part]) -> None:
         """Enter written parts in the journal, after those that it has."""
         self._append(*(part.to_dict() for part in parts))
         self.parts += parts

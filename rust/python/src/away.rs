@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use crate::guard::{Place, probe};
 
 /// Time between two checks for signals of a thread that waits.
-pub(crate) const PERIOD: Duration = Duration::from_millis(10);
+const PERIOD: Duration = Duration::from_millis(10);
 
 /// Time between two checks for signals of a thread that works, which may have to wait for the interpreter.
 const WORK_PERIOD: Duration = Duration::from_millis(50);
@@ -107,17 +107,23 @@ pub(crate) fn away<T: Send + 'static>(
         let work = take(&work).ok_or_else(|| lost("before it began"))?;
         return Ok(py.detach(work));
     };
-    while !ended.load(Ordering::Acquire) {
-        py.detach(|| park_timeout(PERIOD));
-        if let Err(raised) = py.check_signals() {
-            stop.stop();
-            return Err(raised);
-        }
+    if let Err(raised) = wait(py, || ended.load(Ordering::Acquire)) {
+        stop.stop();
+        return Err(raised);
     }
     match py.detach(|| thread.join()) {
         Ok(done) => done.ok_or_else(|| lost("in its thread")),
         Err(panic) => std::panic::resume_unwind(panic),
     }
+}
+
+/// Waits for work of other threads, which unpark this one. Raises the exception of a signal's handler.
+pub(crate) fn wait(py: Python<'_>, has_ended: impl Fn() -> bool) -> PyResult<()> {
+    while !has_ended() {
+        py.detach(|| park_timeout(PERIOD));
+        py.check_signals()?;
+    }
+    Ok(())
 }
 
 /// Does work on so many ids: on a thread of its own if they are worth one, else with the interpreter released if

@@ -8,12 +8,12 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, Thread, current, park_timeout};
+use std::thread::{Builder, Thread, current};
 
 use chatcodec::{Codec, Conversation, EncodeOptions, Encoding, Stop};
 use pyo3::prelude::*;
 
-use crate::away::PERIOD;
+use crate::away::wait;
 use crate::batch::{MAX_THREADS, text_bytes};
 use crate::guard::{Place, probe};
 use crate::heap;
@@ -99,10 +99,7 @@ impl Pipeline {
         if self.threads == 0 {
             py.detach(|| self.work.encode_runs());
         }
-        while !self.work.has_ended() {
-            py.detach(|| park_timeout(PERIOD));
-            py.check_signals()?;
-        }
+        wait(py, || self.work.has_ended())?;
         let mut state = self.work.lock();
         if let Some(panic) = state.panic.take() {
             resume_unwind(panic);

@@ -2,19 +2,6 @@
 // A request to the operator's gateway, and its stream as it comes.
 const LIVE_ROWS = 2000, PROMPT_IDS = 2000;
 
-// The chunks of a stream of server-sent events.
-async function* liveChunks(answer) {
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    for (const line of lines) if (line.startsWith("data: {")) yield JSON.parse(line.slice(6));
-  }
-}
-
 // The kind and the text of what a chunk adds.
 function* addedBy({ delta, finish_reason: finish }) {
   const reasoning = delta?.reasoning_content ?? delta?.reasoning;
@@ -58,7 +45,7 @@ function startLive(address, request, encoded, refuse) {
         throw Object.assign(new Error(error), { path });
       }
       let ids = [], isOver = false;
-      for await (const chunk of liveChunks(answer)) {
+      for await (const chunk of chunksOf(answer)) {
         if (chunk.error) throw new Error(chunk.error.message);
         if (chunk.prompt_token_ids) showPrompt(chunk.prompt_token_ids);
         const choice = chunk.choices?.[0];

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use crate::format::{Format, IdForm, Refused};
-use crate::message::{CallBody, Message, Role};
+use crate::message::{CallBody, Message, Role, call_id};
 
 /// Gives calls their ids, and results the kind and id of the call that they answer.
 ///
@@ -62,11 +62,8 @@ impl Links {
                 *answered = 0;
                 for (nth, call) in message.calls.iter_mut().enumerate() {
                     // Nine letters and digits, as formats that write ids expect.
-                    let own = if writes_ids {
-                        format!("call{number:05}")
-                    } else {
-                        format!("call_{number}")
-                    };
+                    let own =
+                        if writes_ids { format!("call{number:05}") } else { call_id(*number) };
                     *number += 1;
                     let given = call.id.take();
                     let name = match &call.body {
@@ -77,7 +74,7 @@ impl Links {
                     let id = fitted.filter(|_| writes_ids).unwrap_or(own);
                     call.id = Some(id.clone());
                     // `parse` numbers a call that has no id yet, such as one that was cut.
-                    let numbered = || writes_ids.then(|| format!("call_{nth}"));
+                    let numbered = || writes_ids.then(|| call_id(nth));
                     if let Some(given) = given.or_else(numbered) {
                         by_given.entry(given).or_insert(made.len());
                     }

@@ -138,7 +138,7 @@ impl Message {
     /// Gives calls without an id the ids `call_0…`.
     pub fn number_calls(&mut self) {
         for (number, call) in self.calls.iter_mut().enumerate() {
-            call.id.get_or_insert_with(|| format!("call_{number}"));
+            call.id.get_or_insert_with(|| call_id(number));
         }
     }
 
@@ -177,6 +177,11 @@ pub struct Call {
     pub id: Option<String>,
     /// The called function or code.
     pub body: CallBody,
+}
+
+/// The id of a call that has none, by its number.
+pub(crate) fn call_id(number: usize) -> String {
+    format!("call_{number}")
 }
 
 /// The called function or code.

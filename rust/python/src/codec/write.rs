@@ -156,10 +156,12 @@ impl Codec {
         let py = conversations.py();
         let options = self.options(options, &Method::BATCH)?;
         let raises = raises(errors)?;
-        let threads = options.threads.map(|Threads(threads)| threads);
-        let mut pipeline = Pipeline::new(self.inner.clone(), options.encode.clone(), threads);
+        let begin = || {
+            let threads = options.threads.map(|Threads(threads)| threads);
+            Pipeline::new(self.inner.clone(), options.encode.clone(), threads)
+        };
+        let mut pipeline = None;
         let mut read = Vec::new();
-        let mut count = 0;
         for (index, item) in conversations.try_iter()?.enumerate() {
             py.check_signals()?;
             let conversation = self.read_item(&item?, options.tools.as_ref(), &options)?;
@@ -167,21 +169,21 @@ impl Codec {
                 Err(error) if raises => return Err(raise(in_conversation(index, error))),
                 conversation => read.push(conversation),
             }
-            count += 1;
             if read.len() == RUN {
-                pipeline.push(std::mem::take(&mut read));
+                pipeline.get_or_insert_with(begin).push(std::mem::take(&mut read));
             }
         }
-        let encoded = if count == read.len() {
-            let bytes = read.iter().flatten().map(work_bytes).sum::<usize>() + count * ITEM_BYTES;
+        let encoded = if let Some(mut pipeline) = pipeline {
+            pipeline.push(read);
+            pipeline.finish(py)?
+        } else {
+            let items = read.len() * ITEM_BYTES;
+            let bytes = read.iter().flatten().map(work_bytes).sum::<usize>() + items;
             let (codec, encode, threads) = (self.inner.clone(), options.encode, options.threads);
             let encode = move || encode_all(&codec, read, &encode, threads);
             vec![self.work(py, bytes, encode)?]
-        } else {
-            pipeline.push(read);
-            pipeline.finish(py)?
         };
-        let mut encodings = Vec::with_capacity(count);
+        let mut encodings = Vec::with_capacity(encoded.iter().map(Vec::len).sum());
         for (index, encoding) in encoded.into_iter().flatten().enumerate() {
             encodings.push(match encoding {
                 Ok(encoding) => Ok(encoding),
