@@ -131,4 +131,6 @@ def _no_such(name: str) -> FileNotFoundError:
 
 def _unreachable(name: str, cause: BaseException) -> ConnectionError:
     why = " ".join(str(cause).split())
-    return ConnectionError(f"model `{name}`: the hub cannot be reached: {why}")
+    return ConnectionError(
+        f"model `{name}`: no such file or folder, and the hub cannot be reached: {why}"
+    )

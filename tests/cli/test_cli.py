@@ -533,7 +533,9 @@ def test_a_hub_that_cannot_be_reached_is_named_with_the_model(tmp_path: Path) ->
     hub = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
     ran = run("audit", "Owner/Name", environ=hub)
     assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith("chatcodec: model `Owner/Name`: the hub cannot be reached: ")
+    assert ran.err.startswith(
+        "chatcodec: model `Owner/Name`: no such file or folder, and the hub cannot be reached: "
+    )
     assert ran.err.count("\n") == 1
 
 

@@ -334,12 +334,16 @@ def test_a_hub_that_cannot_be_reached(hub: Hub, client: Client) -> None:
     hub.broken = True
     failed = client.load(NAME)
     assert "ConnectionError" in failed["kinds"]
-    assert failed["error"].startswith(f"model `{NAME}`: the hub cannot be reached: ")
+    assert failed["error"].startswith(
+        f"model `{NAME}`: no such file or folder, and the hub cannot be reached: "
+    )
     assert "503" in failed["error"]
     hub.stop()
     failed = client.load(NAME)
     assert "ConnectionError" in failed["kinds"]
-    assert failed["error"].startswith(f"model `{NAME}`: the hub cannot be reached: ")
+    assert failed["error"].startswith(
+        f"model `{NAME}`: no such file or folder, and the hub cannot be reached: "
+    )
 
 
 @has_client
