@@ -19,6 +19,7 @@
 // `scripts/floors.py` checks it.
 
 mod error;
+mod lock;
 mod token;
 
 mod stop;

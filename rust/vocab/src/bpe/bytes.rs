@@ -15,6 +15,7 @@ use super::pairs::Symbol;
 use super::parallel;
 use super::pipeline::{Merging, Scratch, Units};
 use super::products::{Ranks, Spelled, merger_of};
+use super::sections::SECTION;
 use crate::error::{Error, Result};
 use crate::split::Splitter;
 use crate::token::TokenId;
@@ -185,12 +186,19 @@ impl ByteBpe {
     /// Splits a long text into a limited number of parts. The ids of the parts, encoded separately
     /// and without a dummy prefix after the first part, are the ids of the whole text.
     pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
+        parallel::parts(text, count, |at| self.may_part(text, at))
+    }
+
+    /// The same, into sections.
+    pub(crate) fn sections<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        parallel::sections(text, SECTION, |at| self.may_part(text, at))
+    }
+
+    /// Whether the pattern always splits at a place, and no token that is matched as a whole can cross it.
+    fn may_part(&self, text: &str, at: usize) -> bool {
         let is_in_whole = |c| self.whole.as_ref().is_some_and(|whole| whole.chars.contains(&c));
-        parallel::parts(text, count, |at| {
-            let around = parallel::around(text, at);
-            around.is_some_and(|(left, right)| {
-                !is_in_whole(left) && self.splitter.always_parts(left, right)
-            })
+        parallel::around(text, at).is_some_and(|(left, right)| {
+            !is_in_whole(left) && self.splitter.always_parts(left, right)
         })
     }
 

@@ -12,6 +12,7 @@ use super::pairs::Symbol;
 use super::parallel;
 use super::pipeline::{Merging, Scratch, Units};
 use super::products::{Ranks, Spelled, merger_of};
+use super::sections::SECTION;
 use super::symbols::{ASCII, Symbols};
 use super::unused::Unused;
 use super::{ListedMerge, Piece, PieceKind, SPACE_MARK, unmark, unmark_point};
@@ -211,6 +212,11 @@ impl CharBpe {
     /// and without a dummy prefix after the first part, are the ids of the whole text.
     pub(crate) fn parts<'a>(&self, text: &'a str, count: usize) -> Vec<&'a str> {
         parallel::parts(text, count, |at| self.may_part(text, at))
+    }
+
+    /// The same, into sections.
+    pub(crate) fn sections<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        parallel::sections(text, SECTION, |at| self.may_part(text, at))
     }
 
     /// Whether no merge crosses a place, and no piece that is matched as a whole can cross it.

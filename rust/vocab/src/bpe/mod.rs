@@ -27,6 +27,7 @@ mod parallel;
 mod pipeline;
 mod prefetch;
 mod products;
+mod sections;
 mod symbols;
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,9 @@ mod unused;
 use crate::token::TokenId;
 pub(crate) use bytes::{ByteBpe, ByteToken, MergeRules};
 pub(crate) use chars::CharBpe;
+pub(crate) use pipeline::LONGEST_TEXT;
 pub use pipeline::Scratch;
+pub(crate) use sections::Sections;
 
 /// How a space is written inside the pieces of a SentencePiece vocabulary.
 pub const SPACE_MARK: char = '\u{2581}';

@@ -1,6 +1,6 @@
-//! Division of a long text into parts for several threads.
+//! Division of a long text into parts for several threads, and into sections.
 //!
-//! In: text, the wanted number of parts, and a test for places where text can be split without
+//! In: text, the wanted number of parts or length of sections, and a test for places where text can be split without
 //! changing its ids. Out: at most that many parts, of similar length. Cost: a test of a few places.
 
 /// Minimum length of a part that is worth a thread.
@@ -12,10 +12,20 @@ const REACH: usize = 1 << 14;
 /// The parts of `text`, in order; together they are the text.
 pub(super) fn parts(text: &str, count: usize, is_place: impl Fn(usize) -> bool) -> Vec<&str> {
     let count = count.min(text.len() / MIN_PART).max(1);
+    split(text, count, text.len() / count, is_place)
+}
+
+/// The sections of `text`, in order, of about `length` bytes; together they are the text.
+pub(super) fn sections(text: &str, length: usize, is_place: impl Fn(usize) -> bool) -> Vec<&str> {
+    split(text, text.len().div_ceil(length), length, is_place)
+}
+
+/// At most `count` parts of `text`, each but the first beginning shortly after a multiple of `length` bytes.
+fn split(text: &str, count: usize, length: usize, is_place: impl Fn(usize) -> bool) -> Vec<&str> {
     let mut parts = Vec::with_capacity(count);
     let mut start = 0;
     for nth in 1..count {
-        let even = text.len() / count * nth;
+        let even = length * nth;
         let place = (even..even + REACH).find(|&at| text.is_char_boundary(at) && is_place(at));
         if let Some(end) = place {
             parts.push(&text[start..end]);

@@ -54,8 +54,8 @@ pub struct Scratch {
 /// Cache of units that are too long for a key: twice 512 KiB.
 type LongUnits = TextCache<256, { 1 << 19 }>;
 
-/// Longer texts are documents, which rarely come twice.
-const LONGEST_TEXT: usize = 1 << 16;
+/// Longer texts have [`Sections`](super::Sections).
+pub(crate) const LONGEST_TEXT: usize = 1 << 16;
 
 /// Cache of whole texts: twice 1 MiB.
 const TEXTS_ROOM: usize = 1 << 20;
@@ -74,7 +74,7 @@ impl Scratch {
         ids: &mut Vec<TokenId>,
         encode: impl FnOnce(&mut Self, &mut Vec<TokenId>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let form = if dummy_prefix { Form::Prefixed } else { Form::Text };
+        let form = Form::of_text(dummy_prefix);
         let Some(hash) = self.texts.hash(text, form) else { return encode(self, ids) };
         if !self.texts.recall(hash, text, form, ids) {
             let from = ids.len();

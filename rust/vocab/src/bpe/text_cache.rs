@@ -23,6 +23,13 @@ pub(super) enum Form {
     Prefixed,
 }
 
+impl Form {
+    /// The form of a whole text.
+    pub(super) fn of_text(dummy_prefix: bool) -> Self {
+        if dummy_prefix { Self::Prefixed } else { Self::Text }
+    }
+}
+
 /// Cache of texts of up to `LONGEST` bytes. Memory: twice `ROOM` bytes for texts, ids and entries; at
 /// most six times `ROOM`, with the reserve of lists and tables.
 ///

@@ -91,12 +91,13 @@ impl Known {
     /// independently.
     pub(super) fn always_parts(self, left: char, right: char) -> bool {
         let classes = Classes::of_unicode();
-        let (left, right) =
+        let (before, after) =
             (classes.of_code_point(left.into()), classes.of_code_point(right.into()));
         // Newlines join the signs or white space before them; a letter joins them in GPT-2's
-        // pattern alone.
-        let after_newline = self != Self::Gpt2 && left & NEWLINE != 0 && right & LETTER != 0;
-        after_newline || left & LETTER != 0 && right & SPACE != 0
+        // pattern alone. No sign joins the letters before it but an apostrophe, in o200k's.
+        let after_newline = self != Self::Gpt2 && before & NEWLINE != 0 && after & LETTER != 0;
+        let ends_word = after & SPACE != 0 || after & SIGN != 0 && right != '\'';
+        after_newline || before & LETTER != 0 && ends_word
     }
 }
 

@@ -33,13 +33,14 @@ mod vocab_merges;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use hashbrown::{HashMap, HashSet};
 
-use crate::bpe::{SPACE_MARK, Scratch};
+use crate::bpe::{LONGEST_TEXT, SPACE_MARK, Scratch, Sections};
 use crate::error::{Error, Result};
+use crate::lock::try_lock;
 use crate::stop::Stop;
 use crate::token::{ControlId, DummyPrefix, TokenId};
 pub use decode::{Spelling, TextDecoder, WholeTexts};
@@ -56,9 +57,6 @@ use tokens::Tokens;
 
 /// Number of working memories kept: as many as threads are likely to encode at once.
 const MAX_SCRATCHES: usize = 64;
-
-/// Bytes of text encoded between two checks of the stop flag: some hundredths of a second.
-const STRETCH: usize = 1 << 20;
 
 /// Number of bytes of texts that are encoded together.
 const JOINED: usize = 1 << 15;
@@ -131,6 +129,7 @@ struct Inner {
     shown: HashMap<TokenId, String>,
     finder: OnceLock<Option<ControlFinder>>,
     scratches: Box<[Mutex<Scratch>]>,
+    sections: Sections,
 }
 
 /// Finds spellings of control tokens in text.
@@ -206,7 +205,13 @@ impl Vocab {
         };
         let shown = definition.aliases.iter().filter_map(first).collect();
         let scratches = (0..MAX_SCRATCHES).map(|_| Mutex::default()).collect();
-        let inner = Inner { definition, shown, finder: OnceLock::new(), scratches };
+        let inner = Inner {
+            definition,
+            shown,
+            finder: OnceLock::new(),
+            scratches,
+            sections: Sections::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -391,7 +396,7 @@ impl Vocab {
                     encode(&mut joined, &mut ends, scratch, ids, counts)?;
                 }
                 if text.len() > JOINED {
-                    self.encode_stretches(&text, prefix, scratch, ids)?;
+                    self.encode_sections(&text, prefix, scratch, ids)?;
                     counts.push(ids.len());
                     continue;
                 }
@@ -669,31 +674,31 @@ impl Vocab {
                     (part, std::thread::Builder::new().spawn_scoped(scope, work).ok())
                 };
                 let others: Vec<_> = rest.iter().map(|&part| spawn(part)).collect();
-                self.encode_stretches(first, dummy_prefix, scratch, ids)?;
+                self.encode_sections(first, dummy_prefix, scratch, ids)?;
                 for (part, thread) in others {
                     match thread.map(std::thread::ScopedJoinHandle::join) {
                         Some(Ok(part)) => ids.extend(part?),
                         Some(Err(panic)) => std::panic::resume_unwind(panic),
-                        None => self.encode_stretches(part, false, scratch, ids)?,
+                        None => self.encode_sections(part, false, scratch, ids)?,
                     }
                 }
                 Ok(())
             });
         }
         scratch.recall_or(text, dummy_prefix, ids, |scratch, ids| {
-            self.encode_stretches(text, dummy_prefix, scratch, ids)
+            self.encode_sections(text, dummy_prefix, scratch, ids)
         })
     }
 
     /// The ids of a part of a text that is not the first part.
     fn encode_part(&self, part: &str) -> Result<Vec<TokenId>> {
         let mut ids = with_room(part);
-        self.with_scratch(|scratch| self.encode_stretches(part, false, scratch, &mut ids))?;
+        self.with_scratch(|scratch| self.encode_sections(part, false, scratch, &mut ids))?;
         Ok(ids)
     }
 
-    /// Appends the ids of a text; checks the stop flag now and then.
-    fn encode_stretches(
+    /// Appends the ids of a text; those of a long text section by section, with a check of the stop flag before each.
+    fn encode_sections(
         &self,
         text: &str,
         dummy_prefix: bool,
@@ -701,14 +706,18 @@ impl Vocab {
         ids: &mut Vec<TokenId>,
     ) -> Result<()> {
         let engine = &self.inner.definition.model.engine;
-        let Some(stop) = Stop::current().filter(|_| text.len() > STRETCH) else {
+        if text.len() <= LONGEST_TEXT {
             return engine.encode(text, dummy_prefix, scratch, ids);
-        };
-        for (nth, part) in engine.parts(text, text.len() / STRETCH + 1).into_iter().enumerate() {
-            if stop.is_asked() {
+        }
+        let stop = Stop::current();
+        for (nth, section) in engine.sections(text).into_iter().enumerate() {
+            if stop.as_ref().is_some_and(Stop::is_asked) {
                 return Err(Stop::error());
             }
-            engine.encode(part, dummy_prefix && nth == 0, scratch, ids)?;
+            let dummy_prefix = dummy_prefix && nth == 0;
+            self.inner.sections.recall_or(section, dummy_prefix, ids, |ids| {
+                engine.encode(section, dummy_prefix, scratch, ids)
+            })?;
         }
         Ok(())
     }
@@ -838,21 +847,6 @@ impl fmt::Debug for Vocab {
 /// bytes.
 pub fn with_room(text: &str) -> Vec<TokenId> {
     Vec::with_capacity(text.len() / 5 * 2)
-}
-
-/// The content of a mutex, if no other thread holds it.
-fn try_lock<T: Default>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::WouldBlock) => None,
-        Err(TryLockError::Poisoned(error)) => {
-            // The previous holder panicked and left it inconsistent.
-            mutex.clear_poison();
-            let mut guard = error.into_inner();
-            *guard = T::default();
-            Some(guard)
-        }
-    }
 }
 
 /// Whether a token's bytes begin with a space, as a dummy prefix would.

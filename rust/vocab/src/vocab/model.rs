@@ -154,6 +154,16 @@ impl Engine {
         }
     }
 
+    /// Splits a long text into sections of similar length, with the same law.
+    pub(crate) fn sections<'a>(&self, text: &'a str) -> Vec<&'a str> {
+        match self {
+            Self::Chars(bpe) => bpe.sections(text),
+            Self::Bytes(bpe) => bpe.sections(text),
+            #[cfg(feature = "foreign")]
+            Self::Foreign(_) => vec![text],
+        }
+    }
+
     /// Every merge as the ids of left, right and product; `None` for a text that is not a token.
     pub(crate) fn merge_ids(&self) -> Box<dyn Iterator<Item = [Option<TokenId>; 3]> + '_> {
         match self {
