@@ -3,7 +3,8 @@
 `make bench-cores` counts the instructions of the calling thread beside those of all threads, under
 callgrind: what one thread alone does is the same share on any machine, also on one of two cores.
 `make bench-cores ARGS="--cores 1,2,4,8,16"` measures times instead, as medians, and prints the
-share of what so many cores could do at most; it is for machines that have them.
+share of what so many cores could do at most; it is for machines that have them. With `--write` the
+table goes into docs/generated/cores.md.
 
 What goes in: conversations of six messages of English, other ones each time, on Qwen 3's
 vocabulary; needs ../shared.
@@ -28,6 +29,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 FOLDER = WORK / "cores"
+PAGE = ROOT / "docs" / "generated" / "cores.md"
+HEAD = """\
+# The work of many cores
+
+For people who prepare data on large machines: what one thread does alone limits all others.
+`make bench-cores ARGS=--write` writes this page.
+[How text becomes ids](../encoder.md#8-threads-share-a-batch) says what the shares come from.
+
+Conversations have six messages of 160 bytes of English, on Qwen 3's vocabulary.
+`texts` is `Vocab.encode_batch` of their messages; `encode_table` makes labels too.
+"""
+COUNTS = """\
+Instructions, counted by callgrind with 16 threads: the shares do not depend on the machine.
+"""
+TIMES = """\
+Seconds by the number of cores, medians of five runs, and the share of linear at the most cores.
+"""
 VOCABULARY = DATA / "vocab" / "qwen3"
 COUNTED = {"texts": 2000, "encode_batch": 1000, "encode_table": 1000}
 """Conversations of each kind of work under callgrind, which takes 50 times as long."""
@@ -155,14 +173,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cores", help="numbers of cores, as 1,2,4; times instead of instructions")
+    parser.add_argument("--write", action="store_true", help="write docs/generated/cores.md")
     given: Any = parser.parse_args(arguments)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, value in machine.describe().items():
-        sys.stdout.write(f"{name}: {value}\n")
     cores = [int(number) for number in given.cores.split(",")] if given.cores else []
     if cores and max(cores) > len(os.sched_getaffinity(0)):
         parser.error(f"--cores {given.cores}: this machine has {len(os.sched_getaffinity(0))}")
-    sys.stdout.write("\n".join(timed(cores) if cores else counted()) + "\n")
+    on = "; ".join(f"{name}: {value}" for name, value in machine.describe().items()) + "."
+    table = "\n".join(timed(cores) if cores else counted())
+    sys.stdout.write(f"{on}\n\n{table}\n")
+    if given.write:
+        PAGE.write_text("\n".join([HEAD, TIMES if cores else COUNTS, table, "", on, ""]), "utf-8")
 
 
 if __name__ == "__main__":
