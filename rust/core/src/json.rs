@@ -27,11 +27,6 @@ pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r'])
 }
 
-/// `text` without the JSON white space at its end.
-fn trim_end(text: &str) -> &str {
-    text.trim_end_matches([' ', '\t', '\n', '\r'])
-}
-
 /// Whether `text` is exactly one JSON value, with nothing around it.
 pub(crate) fn is_value(text: &str) -> bool {
     check_value(text).is_ok()
@@ -206,39 +201,49 @@ impl Lexer {
         is_within && self.push(bytes).is_none()
     }
 
-    /// Reads the bytes if all of them are JSON inside an array or object, and the last one is certain: not a comma,
-    /// which may be one too many, and not a backslash.
-    fn push_strictly(&mut self, bytes: &[u8]) -> bool {
-        if self.state == State::Text && plain(bytes) == bytes.len() {
-            return true;
+    /// Whether the bytes continue a string, a number or white space, so that nothing changes.
+    fn is_within(&self, bytes: &[u8]) -> bool {
+        match self.state {
+            State::Text => plain(bytes) == bytes.len(),
+            _ if self.depth == 0 => false,
+            State::Number(Number::Integer | Number::Fraction | Number::Power) => {
+                bytes.iter().all(u8::is_ascii_digit)
+            }
+            state => state.is_between() && bytes.iter().all(|&byte| is_space(byte)),
         }
+    }
+
+    /// Reads `held`, which is white space and commas, and the bytes, if all of them are JSON inside an array or object
+    /// and certain: no backslash comes last. A comma after a value, with nothing but white space after it, is left, as
+    /// it may be one too many. Returns how many of the bytes were read. Reads nothing otherwise.
+    fn push_strictly(&mut self, held: &[u8], bytes: &[u8]) -> Option<usize> {
         if self.depth == 0 {
-            return false;
+            return None;
         }
         // Only brackets change the kinds of levels, and a few of them those of a few.
         let is_bracket = |byte: &u8| matches!(byte, b'{' | b'[' | b'}' | b']');
         let count = bytes.iter().filter(|byte| is_bracket(byte)).count();
         let lowest = self.depth.saturating_sub(count) / 64;
         if count > 0 && (self.depth + count) / 64 > lowest + 1 {
-            return false;
+            return None;
         }
         let words = match count {
             0 => [None; 2],
             _ => [lowest, lowest + 1].map(|at| self.objects.get(at).copied()),
         };
         let before = (self.state, self.depth, self.in_key, self.too_deep);
-        let mut is_sure = true;
-        for &byte in bytes {
-            self.step(byte);
-            is_sure = self.valid && self.state != State::Ended;
-            if !is_sure {
+        let mut is_sure = held.iter().all(|&byte| self.step_strictly(byte));
+        let mut read = 0;
+        while is_sure && read < bytes.len() {
+            let rest = &bytes[read..];
+            if rest[0] == b',' && self.is_after_value() && rest[1..].iter().all(|&b| is_space(b)) {
                 break;
             }
+            is_sure = self.step_strictly(rest[0]);
+            read += 1;
         }
-        let last = bytes.iter().rfind(|&&byte| !is_space(byte));
-        let is_comma = matches!(self.state, State::Key | State::Value) && last == Some(&b',');
-        if is_sure && !is_comma && self.state != State::Escape {
-            return true;
+        if is_sure && self.state != State::Escape {
+            return Some(read);
         }
         (self.state, self.depth, self.in_key, self.too_deep) = before;
         self.valid = true;
@@ -247,7 +252,21 @@ impl Lexer {
                 *place = word;
             }
         }
-        false
+        None
+    }
+
+    /// Takes one byte; `false` if the value has ended or is no JSON.
+    fn step_strictly(&mut self, byte: u8) -> bool {
+        self.step(byte);
+        self.valid && self.state != State::Ended
+    }
+
+    /// Whether a value within an object or a list has ended, or may end here.
+    fn is_after_value(&self) -> bool {
+        match self.state {
+            State::Number(number) => number.is_whole() && self.depth > 0,
+            state => state == State::After,
+        }
     }
 
     /// Continues an array or object, up to its last bracket or a byte that does not continue it.

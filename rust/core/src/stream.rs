@@ -325,17 +325,6 @@ impl State {
         Some((part, text, self.output.cover(Some(at), at)))
     }
 
-    /// The same for a comma of a call's JSON, which emits nothing, and for the id after it.
-    fn pass_joined(&mut self, bound: &Bound, id: TokenId) -> Option<(Part, String, Range<u32>)> {
-        let text = self.plain_text(bound, id)?;
-        let (part, said) = self.machine.pass_joined(&mut self.output, text)?;
-        let at = self.next_position();
-        self.has_begun = false;
-        let is_held = said.is_empty();
-        let tokens = if is_held { at..at } else { self.output.cover(Some(at), at) };
-        Some((part, said, tokens))
-    }
-
     /// The text of an id that is neither searched for spellings nor held as a part of a tag or a character.
     fn plain_text<'c>(&self, bound: &'c Bound, id: TokenId) -> Option<&'c str> {
         let text = bound.vocab().whole_texts().get(id)?;
@@ -346,7 +335,7 @@ impl State {
         is_plain.then_some(text)
     }
 
-    /// Reads the ids that emit their text of a turn, and nothing else.
+    /// Reads the ids at the beginning that emit text of a turn or a call, and do nothing else.
     fn pass_run(&mut self, bound: &Bound, ids: &[TokenId]) -> Option<Run> {
         let is_held = self.search.as_ref().is_some_and(|search| !search.is_empty());
         if is_held || !self.decoder.is_between() {
@@ -364,7 +353,7 @@ impl State {
         let text_of = |id| texts.get(id).filter(is_plain);
         let first = self.index;
         let run = self.machine.pass_run(bound, &mut self.output, ids, text_of, first)?;
-        (self.has_begun, self.index) = (false, first.saturating_add(run.count as u32));
+        (self.has_begun, self.index) = (false, first.saturating_add(run.count));
         Some(run)
     }
 
@@ -513,15 +502,15 @@ impl Stream {
     pub fn push_all(&mut self, ids: &[TokenId], out: &mut Vec<Event>) {
         let mut rest = ids;
         while let Some((&id, after)) = rest.split_first() {
-            if let Some(Run { count, part, text, tokens }) = self.pass_run(rest) {
-                Event::append_text(out, part, text.into(), tokens);
-                rest = &rest[count..];
+            let count = self.push_run(rest, out);
+            rest = &rest[count..];
+            if count > 0 {
                 continue;
             }
             if let Some((part, text, tokens)) = self.pass(id) {
                 Event::append_text(out, part, text.into(), tokens);
             } else {
-                self.push_other(id, out);
+                self.push_slowly(id, out);
             }
             rest = after;
         }
@@ -529,7 +518,7 @@ impl Stream {
 
     /// Reads an id that [`Stream::push_plain`] does not read, and appends its events to `out`.
     pub fn push_other(&mut self, id: TokenId, out: &mut Vec<Event>) {
-        if !self.push_joined(id, out) {
+        if self.push_run(&[id], out) == 0 {
             self.push_slowly(id, out);
         }
     }
@@ -541,24 +530,6 @@ impl Stream {
             return;
         }
         self.emitting(out, |state, bound, out| state.step(bound, id, out));
-    }
-
-    /// Reads a comma between JSON arguments, or the id after the comma. A comma emits nothing: a closing bracket after it
-    /// would drop it. For any other id, reads nothing and returns `false`.
-    fn push_joined(&mut self, id: TokenId, out: &mut Vec<Event>) -> bool {
-        if self.response.is_some() {
-            return false;
-        }
-        let Some((part, text, tokens)) = self.state.pass_joined(&self.bound, id) else {
-            return false;
-        };
-        if !text.is_empty() {
-            if let Some(kept) = &mut self.kept {
-                kept.push_text(part, &text);
-            }
-            Event::append_text(out, part, text.into(), tokens);
-        }
-        true
     }
 
     /// Reads text and appends its events to `out`, for a stream of [`MarkerPolicy::Text`]. The split of text into
@@ -586,15 +557,20 @@ impl Stream {
         Some(passed)
     }
 
-    fn pass_run(&mut self, ids: &[TokenId]) -> Option<Run> {
+    /// Reads the ids at the beginning that emit text and do nothing else, and appends their events. Returns how many.
+    fn push_run(&mut self, ids: &[TokenId], out: &mut Vec<Event>) -> usize {
         if self.response.is_some() {
-            return None;
+            return 0;
         }
-        let run = self.state.pass_run(&self.bound, ids)?;
-        if let Some(kept) = &mut self.kept {
-            kept.push_text(run.part, &run.text);
+        let Some(run) = self.state.pass_run(&self.bound, ids) else { return 0 };
+        let Run { count, part, text, tokens } = run;
+        if !text.is_empty() {
+            if let Some(kept) = &mut self.kept {
+                kept.push_text(part, &text);
+            }
+            Event::append_text(out, part, text.into(), tokens);
         }
-        Some(run)
+        count as usize
     }
 
     /// Reads a number that is outside the range of ids.

@@ -231,11 +231,11 @@ pub(crate) trait ArgumentsReader: Debug + Send + Sync {
     /// nothing otherwise.
     fn take_same(&mut self, text: &str) -> bool;
 
-    /// Reads a comma between values, which emits nothing, or the text after the comma. Returns the emitted text. Reads
-    /// nothing of any other text, and returns `None`.
-    fn take_joined(&mut self, text: &str) -> Option<String> {
-        let _ = text;
-        None
+    /// Reads text with a comma before or after it, where the comma is emitted with the next value; appends what is
+    /// emitted. Reads nothing of any other text, and returns `false`.
+    fn take_joined(&mut self, text: &str, out: &mut String) -> bool {
+        let _ = (text, out);
+        false
     }
 
     /// Sets the parameters that decide the types of the following values.

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::{Lexer, State, escape_into, has_lone_surrogate, is_space, trim, trim_end, unescape};
+use super::{Lexer, State, escape_into, has_lone_surrogate, is_space, trim, unescape};
 use crate::limits::HOLD_LIMIT;
 
 /// A longer string is never read as an object.
@@ -79,11 +79,12 @@ impl Mender {
         if self.mode != Mode::Json || !self.held.is_empty() {
             return false;
         }
-        if self.lexer.is_valid() {
-            self.lexer.push_strictly(text.as_bytes())
-        } else {
-            self.lexer.push_within(text.as_bytes())
+        if !self.lexer.is_valid() {
+            return self.lexer.push_within(text.as_bytes());
         }
+        let bytes = text.as_bytes();
+        self.lexer.is_within(bytes)
+            || !ends_in_comma(bytes) && self.lexer.push_strictly(&[], bytes).is_some()
     }
 
     /// Reads a piece. Returns how many bytes of it belong to the value, the output, and whether the value has ended.
@@ -96,76 +97,44 @@ impl Mender {
             let taken = end.unwrap_or(text.len());
             return (taken, Cow::Borrowed(&text[..taken]), end.is_some());
         }
-        let (taken, said) = self.push_sure(text);
-        if taken == text.len() {
-            return (taken, said, false);
+        let mut out = String::with_capacity(text.len());
+        if self.push_joined(text, &mut out) {
+            return (text.len(), Cow::Owned(out), false);
         }
-        let mut out = said.into_owned();
-        out.reserve(text.len() - taken);
-        for (at, c) in text[taken..].char_indices() {
+        for (at, c) in text.char_indices() {
             if self.has_ended() || !self.char(c, &mut out) {
-                return (taken + at, Cow::Owned(out), true);
+                return (at, Cow::Owned(out), true);
             }
         }
         (text.len(), Cow::Owned(out), self.has_ended())
     }
 
-    /// Reads JSON around commas in one step: the comma that is held, the text after it, and a comma at the end of the
-    /// text, which is held in its turn. Returns how many bytes were read, and the output.
-    fn push_sure<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
-        let nothing = (0, Cow::Borrowed(""));
-        let is_comma_held = self.held.starts_with(',');
-        if self.mode != Mode::Json
-            || !self.lexer.is_valid()
-            || !self.held.is_empty() && !is_comma_held
-        {
-            return nothing;
+    /// Reads a piece with a comma before or after it in one step: the comma that is held and its white space, the
+    /// piece, and a comma at its end, which is held in its turn. Appends the output, and returns `true`. Reads nothing
+    /// of a piece that is not certainly JSON, or has no comma.
+    pub(crate) fn push_joined(&mut self, text: &str, out: &mut String) -> bool {
+        let bytes = text.as_bytes();
+        let is_comma_held = self.held.as_bytes().first() == Some(&b',');
+        let has_comma = is_comma_held || self.held.is_empty() && ends_in_comma(bytes);
+        if !has_comma || self.mode != Mode::Json || !self.lexer.is_valid() {
+            return false;
         }
-        let body = trim_end(text).strip_suffix(',').unwrap_or(text);
-        let said = if is_comma_held {
-            // A bracket after a comma takes the comma away.
-            let is_bracket = |text: &str| text.is_empty() || text.starts_with(['}', ']']);
-            if is_bracket(trim(body)) {
-                return nothing;
-            }
-            let said = [&self.held, body].concat();
-            if !self.lexer.push_strictly(said.as_bytes()) {
-                return nothing;
-            }
-            self.held.clear();
-            Cow::Owned(said)
-        } else {
-            if !body.is_empty() && !self.lexer.push_strictly(body.as_bytes()) {
-                return nothing;
-            }
-            Cow::Borrowed(body)
+        let is_short = self.held.len() + text.len() <= HOLD_LIMIT;
+        if is_comma_held && bytes.iter().all(|&byte| is_space(byte)) {
+            self.held.push_str(if is_short { text } else { "" });
+            return is_short;
+        }
+        if !is_short {
+            return false;
+        }
+        let Some(read) = self.lexer.push_strictly(self.held.as_bytes(), bytes) else {
+            return false;
         };
-        let comma = &text[body.len()..];
-        if !self.is_after_value() || comma.len() > HOLD_LIMIT {
-            return (body.len(), said);
-        }
-        self.held.push_str(comma);
-        (text.len(), said)
-    }
-
-    /// Reads a comma between values, or the text after a held comma. Returns the output: an empty string for a comma, which
-    /// is held, and the comma with the text after it. Reads nothing of any other text, and returns `None`.
-    pub(crate) fn push_joined(&mut self, text: &str) -> Option<String> {
-        let is_comma = text.strip_prefix(',').is_some_and(|spaces| trim(spaces).is_empty());
-        let ends_in_comma = trim_end(text).ends_with(',');
-        if self.held.is_empty() != is_comma || ends_in_comma && !is_comma {
-            return None;
-        }
-        let (taken, said) = self.push_sure(text);
-        (taken > 0).then(|| said.into_owned())
-    }
-
-    /// Whether a value within an object or a list has ended, or may end here.
-    fn is_after_value(&self) -> bool {
-        match self.lexer.state {
-            State::Number(number) => number.is_whole() && self.lexer.depth > 0,
-            state => state == State::After,
-        }
+        out.push_str(&self.held);
+        out.push_str(&text[..read]);
+        self.held.clear();
+        self.held.push_str(&text[read..]);
+        true
     }
 
     /// Takes the input that is held back when the value ends early.
@@ -214,7 +183,7 @@ impl Mender {
                 self.mode = Mode::Word(which.unwrap_or(0));
             }
             (State::Text, '\\') => self.held.push(c),
-            (_, ',') if self.is_after_value() => self.held.push(c),
+            (_, ',') if self.lexer.is_after_value() => self.held.push(c),
             (State::Text, '\0'..='\x1f') => self.tell_escaped(c, out),
             _ => return self.tell(c, out),
         }
@@ -388,6 +357,11 @@ impl Mender {
     }
 }
 
+/// Whether a comma comes last, but for white space.
+fn ends_in_comma(bytes: &[u8]) -> bool {
+    bytes.iter().rfind(|&&byte| !is_space(byte)) == Some(&b',')
+}
+
 /// The object inside a string, if the string holds nothing else.
 fn object_in(string: &str) -> Option<String> {
     let string = whole(string)?;
@@ -505,6 +479,24 @@ mod tests {
         }
         let long = format!("\"{{{}}}\"", " ".repeat(QUOTED_LIMIT));
         assert_eq!(read(&long, 7), (long.len(), long.clone(), true, true, false));
+    }
+
+    #[test]
+    fn ordinary_json_takes_the_short_way() {
+        let text = "1, 22 ,[-3.5e2,\n\"b, c\"], true, {\"d\": null , \"é\": {}}, 0";
+        for chars in 1..6 {
+            let (mut mender, mut out) = (Mender::default(), String::new());
+            mender.push("{\"a\": [");
+            for piece in text.chars().collect::<Vec<_>>().chunks(chars) {
+                let piece: String = piece.iter().collect();
+                if mender.push_within(&piece) {
+                    out.push_str(&piece);
+                } else {
+                    assert!(mender.push_joined(&piece, &mut out), "{piece:?} by {chars}");
+                }
+            }
+            assert_eq!(out, text);
+        }
     }
 
     /// The parts of values in JSON and in Python.

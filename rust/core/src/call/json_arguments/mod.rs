@@ -109,8 +109,8 @@ impl ArgumentsReader for RawScanner {
         self.is_same(text)
     }
 
-    fn take_joined(&mut self, text: &str) -> Option<String> {
-        self.push_joined(text)
+    fn take_joined(&mut self, text: &str, out: &mut String) -> bool {
+        self.push_joined(text, out)
     }
 
     fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {

@@ -36,9 +36,9 @@ impl RawScanner {
         self.begun && !self.ended && self.value.push_within(text)
     }
 
-    /// Reads a comma between values, or the text after one: see [`Mender::push_joined`].
-    pub(crate) fn push_joined(&mut self, text: &str) -> Option<String> {
-        if self.is_open() { self.value.push_joined(text) } else { None }
+    /// Reads a comma with the text beside it: see [`Mender::push_joined`].
+    pub(crate) fn push_joined(&mut self, text: &str, out: &mut String) -> bool {
+        self.is_open() && self.value.push_joined(text, out)
     }
 
     /// Whether the input so far is one whole JSON value; empty input is not.

@@ -146,13 +146,13 @@ impl CallScanner {
     }
 
     /// Reads text, if all of it is surely part of the arguments.
-    pub(crate) fn push_arguments(&mut self, text: &str) -> bool {
+    pub(crate) fn take_same(&mut self, text: &str) -> bool {
         self.state == State::Arguments && self.value.push_within(text)
     }
 
-    /// Reads a comma between values of the arguments, or the text after one: see [`Mender::push_joined`].
-    pub(crate) fn push_joined(&mut self, text: &str) -> Option<String> {
-        if self.state == State::Arguments { self.value.push_joined(text) } else { None }
+    /// Reads a comma of the arguments with the text beside it: see [`Mender::push_joined`].
+    pub(crate) fn take_joined(&mut self, text: &str, out: &mut String) -> bool {
+        self.state == State::Arguments && self.value.push_joined(text, out)
     }
 
     /// Reads one part of `text`. Returns how many bytes it has and its meaning. `first` is the
@@ -481,7 +481,7 @@ mod tests {
             let chunk: String = chunk.iter().collect();
             let mut rest = chunk.as_str();
             while !rest.is_empty() {
-                let taken = if scanner.push_arguments(rest) {
+                let taken = if scanner.take_same(rest) {
                     tell("arguments".into(), rest);
                     rest.len()
                 } else {

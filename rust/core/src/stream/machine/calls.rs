@@ -97,6 +97,31 @@ impl Call {
         EventKind::ActionStart { index, kind, name, id }
     }
 
+    /// Reads text that is emitted as it is. Reads nothing of any other text, and returns `false`.
+    pub(super) fn take_same(&mut self, bound: &Bound, text: &str) -> bool {
+        match self {
+            Self::Code(code) => {
+                let closer = closer(bound, code.item);
+                !code.is_fresh && closer.is_some_and(|closer| closer.passes(text))
+            }
+            Self::Object(object) => object.scanner.take_same(text),
+            Self::Arguments(arguments) => arguments.body.take_same(text),
+        }
+    }
+
+    /// Reads text that emits text at most, and appends what is emitted. Reads nothing of any other text, and returns
+    /// `false`.
+    pub(super) fn take(&mut self, bound: &Bound, text: &str, out: &mut String) -> bool {
+        let is_same = self.take_same(bound, text);
+        out.push_str(if is_same { text } else { "" });
+        is_same
+            || match self {
+                Self::Code(_) => false,
+                Self::Object(object) => object.scanner.take_joined(text, out),
+                Self::Arguments(arguments) => arguments.body.take_joined(text, out),
+            }
+    }
+
     /// How the call ends at the end of its turn, or at another call: that may be what closes code.
     pub(super) fn ended_by_next(&self, bound: &Bound) -> Ended {
         let item = &bound.grammar().items[self.item()];

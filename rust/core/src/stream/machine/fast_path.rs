@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-use super::calls::Call;
 use super::{Machine, Place, Within};
 use crate::bound::Bound;
 use crate::event::Part;
@@ -13,9 +12,9 @@ use crate::grammar::Closer;
 use crate::stream::output::Output;
 use chatcodec_vocab::TokenId;
 
-/// Ids that emitted nothing but text, and the text.
+/// Ids that emitted nothing but text, and the text: none, if all of it is held back.
 pub(in crate::stream) struct Run {
-    pub(in crate::stream) count: usize,
+    pub(in crate::stream) count: u32,
     pub(in crate::stream) part: Part,
     pub(in crate::stream) text: String,
     pub(in crate::stream) tokens: Range<u32>,
@@ -43,14 +42,7 @@ impl Machine {
                 (is_plain, turn.part(bound))
             }
             Within::Call(call) => {
-                let is_plain = match call {
-                    Call::Code(code) => {
-                        !code.is_fresh && passes(bound.grammar().items[code.item].rule.closer())
-                    }
-                    Call::Object(call) => call.scanner.push_arguments(text),
-                    Call::Arguments(call) => call.body.take_same(text),
-                };
-                (is_plain, Part::Action(turn.call_index()))
+                (call.take_same(bound, text), Part::Action(turn.call_index()))
             }
             _ => return None,
         };
@@ -58,64 +50,65 @@ impl Machine {
         is_plain.then_some(part)
     }
 
-    /// Reads a comma between JSON arguments, or the text after the comma. Returns the part and the emitted text: nothing
-    /// for a comma, which is held back until the next text.
-    pub(in crate::stream) fn pass_joined(
-        &mut self,
-        output: &mut Output,
-        text: &str,
-    ) -> Option<(Part, String)> {
-        if self.is_busy(output) {
-            return None;
-        }
-        let Place::In(turn, Within::Call(call)) = &mut self.place else { return None };
-        let said = match call {
-            Call::Object(call) => call.scanner.push_joined(text),
-            Call::Arguments(call) => call.body.take_joined(text),
-            Call::Code(_) => None,
-        }?;
-        output.in_run = true;
-        Some((Part::Action(turn.call_index()), said))
-    }
-
-    /// Reads the ids that emit their text, in a text of a turn: all their text, if there are any. `text_of` returns
-    /// the text of an id, `first` is the position of the first id.
+    /// Reads the ids that emit their text, in a text of a turn or in a call: all their text, if there are any. A comma
+    /// of JSON arguments emits nothing until the next value: a closing bracket after the comma would drop it. `text_of`
+    /// returns the text of an id, `first` is the position of the first id.
     pub(in crate::stream) fn pass_run<'t>(
-        &self,
+        &mut self,
         bound: &Bound,
         output: &mut Output,
         ids: &[TokenId],
         text_of: impl Fn(TokenId) -> Option<&'t str>,
         first: u32,
     ) -> Option<Run> {
-        let (part, closer) = self.in_text(bound, output)?;
-        let mut text = String::new();
-        let mut count = 0;
-        for &id in ids {
-            let Some(said) = text_of(id).filter(|said| closer.passes(said)) else { break };
-            text.push_str(said);
-            count += 1;
+        if self.is_busy(output) {
+            return None;
         }
-        let last = first.saturating_add(u32::try_from(count).ok()?.checked_sub(1)?);
-        // The range of the joined events of the single ids.
-        output.in_run = true;
-        let start = output.cover(Some(first), last.saturating_sub(1).max(first)).start;
-        let end = output.cover(Some(last), last).end;
-        Some(Run { count, part, text, tokens: start..end })
-    }
-
-    /// Part and end of the text that is read, where nothing is held and text comes next.
-    fn in_text<'b>(&self, bound: &'b Bound, output: &Output) -> Option<(Part, &'b Closer)> {
-        match &self.place {
-            Place::In(turn, Within::Text(text))
-                if !self.is_busy(output)
-                    && !text.may_begin_otherwise()
-                    && !self.settings.looks_for_calls(turn) =>
-            {
-                Some((turn.part(bound), turn.closer(bound)?))
+        let Place::In(turn, within) = &mut self.place else { return None };
+        let part = match within {
+            Within::Call(_) => Part::Action(turn.call_index()),
+            _ => turn.part(bound),
+        };
+        let closer = match within {
+            Within::Text(text) => {
+                let is_plain = !text.may_begin_otherwise() && !self.settings.looks_for_calls(turn);
+                Some(turn.closer(bound).filter(|_| is_plain)?)
             }
             _ => None,
+        };
+        let (mut text, mut count) = (String::new(), 0);
+        // Positions of the first and the last id that emitted text.
+        let mut said: Option<(u32, u32)> = None;
+        for &id in ids {
+            let Some(own) = text_of(id) else { break };
+            let before = text.len();
+            let is_read = match (&mut *within, closer) {
+                (Within::Call(call), _) => call.take(bound, own, &mut text),
+                (_, Some(closer)) if closer.passes(own) => {
+                    text.push_str(own);
+                    true
+                }
+                _ => false,
+            };
+            if !is_read {
+                break;
+            }
+            if text.len() > before {
+                let at = first.saturating_add(count);
+                said = Some((said.map_or(at, |(first, _)| first), at));
+            }
+            count += 1;
         }
+        if count == 0 {
+            return None;
+        }
+        // The range of the joined events of the single ids.
+        output.in_run = true;
+        let tokens = said.map_or(0..0, |(first, last)| {
+            let start = output.cover(Some(first), last.saturating_sub(1).max(first)).start;
+            start..output.cover(Some(last), last).end
+        });
+        Some(Run { count, part, text, tokens })
     }
 
     /// Whether the next input may do more than emit its text.
