@@ -6,13 +6,15 @@
 
 mod mend;
 mod strings;
+mod tokens;
 mod write;
 
 pub(crate) use mend::{Mender, unquoted};
 pub(crate) use strings::{
     Normalise, escape_after_escape, escape_into, escape_normalised, escaped_len,
-    has_lone_surrogate, normalise_value, quote_into, respell, unescape,
+    has_lone_surrogate, normalise_value, quote_into, unescape,
 };
+pub(crate) use tokens::{Token, Tokens, respace, respace_only};
 pub(crate) use write::{write, write_list};
 
 /// Maximum nesting that is checked; a deeper value is passed on but never called valid.

@@ -9,6 +9,7 @@ mod quoted;
 pub(crate) mod shape;
 pub(crate) mod tagged;
 mod unquoted;
+mod write;
 
 pub(crate) use json_object::{CallScanner, Member, ObjectSpec, Step};
 pub(crate) use prefix::{Opener, Prefix, Verdict};

@@ -212,10 +212,7 @@ pub(crate) enum Written<'a> {
 }
 
 /// Reads the arguments of one call, piece by piece.
-pub(crate) trait ArgumentsReader: Debug + Send + Sync {
-    /// A copy in the same state.
-    fn boxed(&self) -> Box<dyn ArgumentsReader>;
-
+pub(crate) trait ArgumentsReader: Boxed + Debug + Send + Sync {
     /// Whether the arguments have ended by themselves.
     fn is_done(&self) -> bool;
 
@@ -285,8 +282,20 @@ pub(crate) trait ArgumentsReader: Debug + Send + Sync {
     }
 }
 
+/// A reader that can be copied in its box.
+pub(crate) trait Boxed {
+    /// A copy in the same state.
+    fn boxed(&self) -> Box<dyn ArgumentsReader>;
+}
+
+impl<R: ArgumentsReader + Clone + 'static> Boxed for R {
+    fn boxed(&self) -> Box<dyn ArgumentsReader> {
+        Box::new(self.clone())
+    }
+}
+
 impl Clone for Box<dyn ArgumentsReader> {
     fn clone(&self) -> Self {
-        self.boxed()
+        (**self).boxed()
     }
 }

@@ -216,7 +216,7 @@ pub(crate) fn escape_after_escape(text: &str, normalise: Normalise<'_>, out: &mu
 }
 
 /// Number of bytes of the inside of a string, up to its closing quote.
-fn inside_length(text: &str) -> usize {
+pub(super) fn inside_length(text: &str) -> usize {
     let mut escaped = false;
     let is_end = |byte: u8| {
         let ends = byte == b'"' && !escaped;

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::CallTags;
-use super::python::respace;
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use super::unquoted::BareValue;
+use super::write::as_read;
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules, spelling_between};
 use crate::json;
@@ -212,11 +212,11 @@ impl BoundShape for BoundNested {
     }
 
     fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String> {
-        write::write(&read_as(arguments, vocab), &self.style)
+        write::write(&as_read(arguments, vocab), &self.style)
     }
 
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
-        reader::canonical(&read_as(arguments, vocab), &self.style)
+        reader::canonical(&as_read(arguments, vocab), &self.style)
     }
 
     fn expression(
@@ -249,9 +249,4 @@ impl BoundShape for BoundNested {
     fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
         Box::new(Reader::new(self.style.clone(), parameters))
     }
-}
-
-/// Arguments with the spaces of `json.dumps`, and texts as the vocabulary decodes them.
-fn read_as(arguments: &str, vocab: &Vocab) -> String {
-    respace(json::trim(arguments), &|text| vocab.canonical_text(text))
 }

@@ -244,10 +244,6 @@ impl Reader {
 }
 
 impl ArgumentsReader for Reader {
-    fn boxed(&self) -> Box<dyn ArgumentsReader> {
-        Box::new(self.clone())
-    }
-
     fn is_done(&self) -> bool {
         self.is_done
     }

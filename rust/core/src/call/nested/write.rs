@@ -1,10 +1,9 @@
 //! Arguments as nested tags.
 
-use super::super::python::string_length;
 use super::super::shape::Written;
+use super::super::write::{check_object, check_text};
 use super::{MAX_DEPTH, Style};
-use crate::json;
-use crate::limits::HOLD_LIMIT;
+use crate::json::{self, Token, Tokens};
 use chatcodec_vocab::TokenId;
 
 /// An object or a list that is open.
@@ -31,36 +30,22 @@ struct Writer<'s> {
 /// # Errors
 /// What cannot be written so that it reads back.
 pub(super) fn write<'s>(arguments: &str, style: &'s Style) -> Result<Vec<Written<'s>>, String> {
-    if !arguments.starts_with('{') {
-        return Err("is not a JSON object, expected one".to_owned());
-    }
-    if json::has_lone_surrogate(arguments) {
-        return Err("holds half of a surrogate pair, expected text".to_owned());
-    }
+    check_object(arguments, MAX_DEPTH)?;
+    check_text(arguments)?;
     let mut writer = Writer { style, written: Vec::new(), open: Vec::new(), key: None };
-    let mut rest = arguments;
-    while let Some(c) = rest.chars().next() {
-        let mut length = c.len_utf8();
-        match c {
-            '"' => {
-                length = string_length(rest);
-                let text = rest.get(1..length - 1).map(json::unescape).unwrap_or_default();
-                if rest[length..].starts_with(':') {
-                    style.check_key(&text)?;
-                    writer.key = Some(text);
-                } else {
-                    writer.leaf(text)?;
-                }
+    for (_, token) in Tokens::of(arguments) {
+        match token {
+            Token::Key(raw) => {
+                let key = json::unescape(raw);
+                style.check_key(&key)?;
+                writer.key = Some(key);
             }
-            '{' | '[' => writer.begin(c == '[')?,
-            '}' | ']' => writer.end(),
-            ':' | ',' | ' ' => {}
-            _ => {
-                length = rest.find([',', '}', ']']).unwrap_or(rest.len());
-                writer.word(&rest[..length])?;
-            }
+            Token::Text(raw) => writer.leaf(json::unescape(raw))?,
+            Token::Word(word) => writer.word(word)?,
+            Token::Open(bracket) => writer.begin(bracket == '[')?,
+            Token::Close(_) => writer.end(),
+            Token::Colon | Token::Comma => {}
         }
-        rest = &rest[length..];
     }
     Ok(writer.written)
 }
@@ -68,9 +53,6 @@ pub(super) fn write<'s>(arguments: &str, style: &'s Style) -> Result<Vec<Written
 impl<'s> Writer<'s> {
     /// A number, a boolean or null.
     fn word(&mut self, word: &str) -> Result<(), String> {
-        if word.len() > HOLD_LIMIT {
-            return Err(format!("has a number of over {HOLD_LIMIT} digits"));
-        }
         match (word, self.open.last()) {
             ("null", Some(Open { is_list: true, .. })) => self.leaf(String::new()),
             ("null", _) => {
@@ -89,9 +71,6 @@ impl<'s> Writer<'s> {
     }
 
     fn begin(&mut self, is_list: bool) -> Result<(), String> {
-        if self.open.len() >= MAX_DEPTH {
-            return Err(format!("is nested deeper than {MAX_DEPTH}"));
-        }
         let key = if self.open.is_empty() { None } else { Some(self.open_tag()?) };
         self.open.push(Open { key, is_list, has_any: false, is_like_list: false });
         Ok(())

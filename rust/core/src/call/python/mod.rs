@@ -16,10 +16,13 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use self::ending::{Ending, Inside, Verdict};
-use super::unquoted;
-use crate::json::{self, Normalise};
+use super::shape::ArgumentsReader;
+use super::write::check_object;
+use super::{Ended, unquoted};
+use crate::json::{self, Normalise, Token, Tokens};
 use crate::limits::HOLD_LIMIT;
 use crate::schema::values::{JSON, Words};
+use chatcodec_vocab::TokenId;
 
 /// Deeper values are passed on unchanged, and the call is not complete.
 const MAX_DEPTH: usize = 512;
@@ -34,108 +37,46 @@ pub(crate) fn write(
     words: Words,
     normalise: Normalise<'_>,
 ) -> Result<String, String> {
-    if !arguments.starts_with('{') {
-        return Err("is no JSON object, which keyword arguments are made from".into());
+    check_object(arguments, MAX_DEPTH)?;
+    let mut out = String::with_capacity(arguments.len());
+    for (depth, token) in Tokens::of(arguments) {
+        match token {
+            Token::Open(_) | Token::Close(_) if depth == 0 => {}
+            Token::Key(raw) if depth == 1 => out.push_str(&keyword(raw, normalise)?),
+            Token::Colon if depth == 1 => out.push('='),
+            Token::Word(word) => {
+                let known = JSON.iter().zip(words).find(|(json, _)| **json == word);
+                out.push_str(known.map_or(word, |(_, written)| written));
+            }
+            token => token.write(normalise, &mut out),
+        }
     }
-    convert(arguments, Some(words), normalise)
+    Ok(out)
 }
 
-/// A JSON value with the spaces and escapes of `json.dumps(…, ensure_ascii=False)`; numbers are
-/// unchanged, texts normalised.
-pub(crate) fn respace(value: &str, normalise: Normalise<'_>) -> String {
-    convert(value, None, normalise).unwrap_or_else(|_| value.to_owned())
-}
-
-/// The same with unchanged texts.
-pub(crate) fn respace_only(value: &str) -> String {
-    respace(value, &|text| Cow::Borrowed(text))
+/// The name of a keyword argument: a key, given as the inside of a JSON string.
+fn keyword(raw: &str, normalise: Normalise<'_>) -> Result<String, String> {
+    let key = json::unescape(raw);
+    let key = normalise(&key);
+    if key.len() > MAX_KEY_BYTES {
+        return Err(format!("has a key of over {MAX_KEY_BYTES} bytes"));
+    }
+    if !is_identifier(&key) {
+        return Err(format!(
+            "has the key {key:?}, expected a name of ASCII letters that Python allows"
+        ));
+    }
+    Ok(key.into_owned())
 }
 
 /// One Python literal as JSON.
 pub(crate) fn literal(text: &str) -> Option<String> {
     let mut scanner = PairScanner::new();
-    let (taken, said) = scanner.push(&format!("x={text})"));
-    let is_whole = scanner.is_complete() && taken == text.len() + "x=)".len();
+    let pair = format!("x={text})");
+    let (taken, said) = scanner.push(&pair);
+    let is_whole = scanner.is_complete(Ended::Closed) && taken == pair.len();
     let value = said.strip_prefix("{\"x\": ")?.strip_suffix('}')?;
     (is_whole && json::is_value(value)).then(|| value.to_owned())
-}
-
-/// Rewrites JSON: as JSON, or an object as keyword arguments with these words for true, false and null.
-fn convert(value: &str, words: Option<Words>, normalise: Normalise<'_>) -> Result<String, String> {
-    let python = words.is_some();
-    let mut out = String::with_capacity(value.len());
-    let mut rest = value;
-    let mut depth = 0usize;
-    while let Some(c) = rest.chars().next() {
-        let mut length = c.len_utf8();
-        match c {
-            '"' => {
-                length = string_length(rest);
-                let raw = rest.get(1..length - 1).unwrap_or_default();
-                let after = rest[length..].trim_start_matches([' ', '\t', '\n', '\r']);
-                if python && depth == 1 && after.starts_with(':') {
-                    let text = json::unescape(raw);
-                    let text = normalise(&text);
-                    if text.len() > MAX_KEY_BYTES {
-                        return Err(format!("has a key of over {MAX_KEY_BYTES} bytes"));
-                    }
-                    if !is_identifier(&text) {
-                        return Err(format!(
-                            "has the key {text:?}, expected a name of ASCII letters that Python allows"
-                        ));
-                    }
-                    out.push_str(&text);
-                } else {
-                    out.push('"');
-                    json::respell(raw, normalise, &mut out);
-                    out.push('"');
-                }
-            }
-            '{' | '[' => {
-                depth += 1;
-                if python && depth > MAX_DEPTH {
-                    return Err(format!("is nested deeper than {MAX_DEPTH}"));
-                }
-                if !python || depth > 1 {
-                    out.push(c);
-                }
-            }
-            '}' | ']' => {
-                if !python || depth > 1 {
-                    out.push(c);
-                }
-                depth = depth.saturating_sub(1);
-            }
-            ':' => out.push_str(if python && depth == 1 { "=" } else { ": " }),
-            ',' => out.push_str(", "),
-            ' ' | '\t' | '\n' | '\r' => {}
-            _ => {
-                length = rest.find([',', '}', ']', ' ', '\t', '\n', '\r']).unwrap_or(rest.len());
-                let word = &rest[..length];
-                if python && length > HOLD_LIMIT {
-                    return Err(format!("has a number of over {HOLD_LIMIT} digits"));
-                }
-                let known = JSON.iter().zip(words.unwrap_or(JSON)).find(|(json, _)| **json == word);
-                out.push_str(known.map_or(word, |(_, written)| written));
-            }
-        }
-        rest = &rest[length..];
-    }
-    Ok(out)
-}
-
-/// The bytes of the JSON string that `text` begins with.
-pub(super) fn string_length(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return at + 1,
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 fn is_identifier(text: &str) -> bool {
@@ -234,68 +175,6 @@ impl PairScanner {
             has_pairs: false,
             has_comma: false,
         }
-    }
-
-    pub(crate) fn is_done(&self) -> bool {
-        self.state == State::Done
-    }
-
-    /// Whether a string has begun and not ended, as far as is known.
-    pub(crate) fn is_in_string(&self) -> bool {
-        self.ending.is_none()
-            && matches!(
-                self.state,
-                State::Open(..) | State::Text { .. } | State::Escape { .. } | State::Code { .. }
-            )
-    }
-
-    /// Whether text is inside a string, and has the same meaning in JSON.
-    pub(crate) fn is_same(&self, text: &str) -> bool {
-        matches!(self.state, State::Text { quotes: 0, .. })
-            && self.ending.is_none()
-            && self.first.is_none()
-            && text.bytes().all(|byte| byte >= 0x20 && !br#""'\()[]{}"#.contains(&byte))
-    }
-
-    /// Whether the arguments are whole and were understood.
-    pub(crate) fn is_complete(&self) -> bool {
-        self.is_done() && self.is_valid
-    }
-
-    /// Reads text. Returns the number of bytes read, up to the closing bracket, and their JSON.
-    pub(crate) fn push(&mut self, text: &str) -> (usize, String) {
-        let mut out = String::with_capacity(text.len() + 2);
-        if !std::mem::replace(&mut self.begun, true) {
-            out.push('{');
-        }
-        for (at, c) in text.char_indices() {
-            if self.is_done() {
-                return (at, out);
-            }
-            // A word ends before the first character that is not part of it.
-            while !self.read(c, &mut out) {}
-        }
-        (text.len(), out)
-    }
-
-    /// The held text, which stays unfinished.
-    pub(crate) fn finish(&mut self) -> String {
-        let mut out = String::new();
-        if let Some(ending) = self.ending.take() {
-            self.end_string(&ending, &mut out);
-        }
-        if self.state == State::Word {
-            let mut word = String::new();
-            self.end_word(&mut word);
-            self.say(&word, &mut out);
-        }
-        self.decide_first(b'{', &mut out);
-        out
-    }
-
-    /// Whether a quote was read as text.
-    pub(crate) fn has_quote(&self) -> bool {
-        self.has_quote
     }
 
     /// Reads a character, and says what it means once that is known; `false` if the new state must read it again.
@@ -667,6 +546,69 @@ impl PairScanner {
     }
 }
 
+impl ArgumentsReader for PairScanner {
+    fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// As far as is known.
+    fn is_in_string(&self) -> bool {
+        self.ending.is_none()
+            && matches!(
+                self.state,
+                State::Open(..) | State::Text { .. } | State::Escape { .. } | State::Code { .. }
+            )
+    }
+
+    fn lacks(&self, _: TokenId) -> bool {
+        !self.is_done()
+    }
+
+    fn take_same(&mut self, text: &str) -> bool {
+        matches!(self.state, State::Text { quotes: 0, .. })
+            && self.ending.is_none()
+            && self.first.is_none()
+            && text.bytes().all(|byte| byte >= 0x20 && !br#""'\()[]{}"#.contains(&byte))
+    }
+
+    fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
+        let mut out = String::with_capacity(text.len() + 2);
+        if !std::mem::replace(&mut self.begun, true) {
+            out.push('{');
+        }
+        for (at, c) in text.char_indices() {
+            if self.is_done() {
+                return (at, out.into());
+            }
+            // A word ends before the first character that is not part of it.
+            while !self.read(c, &mut out) {}
+        }
+        (text.len(), out.into())
+    }
+
+    fn finish(&mut self, _: Ended) -> String {
+        let mut out = String::new();
+        if let Some(ending) = self.ending.take() {
+            self.end_string(&ending, &mut out);
+        }
+        if self.state == State::Word {
+            let mut word = String::new();
+            self.end_word(&mut word);
+            self.say(&word, &mut out);
+        }
+        self.decide_first(b'{', &mut out);
+        out
+    }
+
+    fn is_mended(&self) -> bool {
+        self.has_quote
+    }
+
+    fn is_complete(&self, _: Ended) -> bool {
+        self.is_done() && self.is_valid
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -686,8 +628,8 @@ mod tests {
                 break;
             }
         }
-        out.push_str(&scanner.finish());
-        (out, scanner.is_complete())
+        out.push_str(&scanner.finish(Ended::Cut));
+        (out, scanner.is_complete(Ended::Cut))
     }
 
     #[test]
@@ -832,7 +774,7 @@ mod tests {
             let text = if pretty { format!("{object:#}") } else { object.to_string() };
             for words in [PYTHON, JSON] {
                 let written = write(&text, words, &|text| Cow::Borrowed(text)).unwrap();
-                prop_assert_eq!(read(&format!("{written})\n```"), cuts), (respace_only(&text), true));
+                prop_assert_eq!(read(&format!("{written})\n```"), cuts), (json::respace_only(&text), true));
             }
         }
     }

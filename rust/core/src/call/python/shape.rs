@@ -1,14 +1,13 @@
 //! The call shapes `pair = "python"` and `pair = "json"`: keyword arguments between the brackets of a Python call,
 //! with values of Python or of JSON.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{PairScanner, is_identifier, respace, respace_only, write};
+use super::{PairScanner, is_identifier, write};
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
-use crate::call::{CallTags, Ended, Prefix};
+use crate::call::{CallTags, Prefix};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::json;
@@ -16,7 +15,7 @@ use crate::path::Path;
 use crate::pattern::Piece;
 use crate::schema::Parameters;
 use crate::schema::values::{JSON, Keys, PYTHON, Values, Words};
-use chatcodec_vocab::{ControlId, TokenId, Vocab};
+use chatcodec_vocab::{ControlId, Vocab};
 
 /// The bracket that closes a call; the reader of arguments consumes it.
 const CLOSE: &str = ")";
@@ -91,7 +90,7 @@ impl BoundShape for Python {
     }
 
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
-        respace_only(&respace(json::trim(arguments), &|text| vocab.normalise(text)))
+        json::respace_only(&json::respace(json::trim(arguments), &|text| vocab.normalise(text)))
     }
 
     fn expression(
@@ -105,44 +104,5 @@ impl BoundShape for Python {
 
     fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
         Box::new(PairScanner::new())
-    }
-}
-
-impl ArgumentsReader for PairScanner {
-    fn boxed(&self) -> Box<dyn ArgumentsReader> {
-        Box::new(self.clone())
-    }
-
-    fn is_done(&self) -> bool {
-        self.is_done()
-    }
-
-    fn is_in_string(&self) -> bool {
-        self.is_in_string()
-    }
-
-    fn lacks(&self, _: TokenId) -> bool {
-        !self.is_done()
-    }
-
-    fn take_same(&mut self, text: &str) -> bool {
-        self.is_same(text)
-    }
-
-    fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
-        let (taken, said) = self.push(text);
-        (taken, said.into())
-    }
-
-    fn finish(&mut self, _: Ended) -> String {
-        self.finish()
-    }
-
-    fn is_mended(&self) -> bool {
-        self.has_quote()
-    }
-
-    fn is_complete(&self, _: Ended) -> bool {
-        self.is_complete()
     }
 }

@@ -13,12 +13,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::CallTags;
-use super::python::{respace, respace_only, string_length};
 use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
+use super::write::{as_read, check_object, check_text};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules, spelling_between};
-use crate::json;
-use crate::limits::HOLD_LIMIT;
+use crate::json::{self, Token, Tokens};
 use crate::path::Path;
 use crate::pattern::Piece;
 use crate::schema::Parameters;
@@ -106,19 +105,14 @@ impl BoundShape for BoundQuoted {
     }
 
     fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String> {
-        let arguments = read_as(arguments, vocab);
-        let Some(members) = arguments.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'))
-        else {
-            return Err("is not a JSON object, expected one".to_owned());
-        };
-        if json::has_lone_surrogate(&arguments) {
-            return Err("holds half of a surrogate pair, expected text".to_owned());
-        }
-        write(members, self.quotes[0].get())
+        let arguments = as_read(arguments, vocab);
+        check_object(&arguments, MAX_DEPTH)?;
+        check_text(&arguments)?;
+        write(&arguments, self.quotes[0].get())
     }
 
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
-        read_as(arguments, vocab)
+        json::respace_only(&as_read(arguments, vocab))
     }
 
     fn expression(
@@ -138,54 +132,27 @@ impl BoundShape for BoundQuoted {
     }
 }
 
-/// Arguments with the spaces of `json.dumps`, and texts as the vocabulary decodes them.
-fn read_as(arguments: &str, vocab: &Vocab) -> String {
-    respace_only(&respace(json::trim(arguments), &|text| vocab.canonical_text(text)))
-}
-
-/// Writes the members of a JSON object with the spaces of `json.dumps`, without its braces.
-fn write(members: &str, quote: TokenId) -> Result<Vec<Written<'static>>, String> {
+/// Writes the members of a JSON object, without its braces.
+fn write(arguments: &str, quote: TokenId) -> Result<Vec<Written<'static>>, String> {
+    let quote = Written::Control(quote);
     let mut written = Vec::new();
-    let mut depth = 0usize;
-    let mut rest = members;
-    while let Some(c) = rest.chars().next() {
-        let mut length = 1;
-        match c {
-            '"' => {
-                length = string_length(rest);
-                let text = string(&rest[..length]).unwrap_or_default();
-                if rest[length..].starts_with(':') {
-                    check_key(&text)?;
-                    written.push(Written::Value(text));
-                } else {
-                    written.push(Written::Control(quote));
-                    written.push(Written::Value(text));
-                    written.push(Written::Control(quote));
-                }
+    for (_, token) in Tokens::of(arguments).filter(|(depth, _)| *depth > 0) {
+        match token {
+            Token::Key(raw) => {
+                let key = json::unescape(raw);
+                check_key(&key)?;
+                written.push(Written::Value(key));
             }
-            '{' | '[' => {
-                depth += 1;
-                if depth > MAX_DEPTH {
-                    return Err(format!("is nested deeper than {MAX_DEPTH}"));
-                }
-                written.push(Written::Text(if c == '{' { "{" } else { "[" }.into()));
+            Token::Text(raw) => {
+                written.extend([quote.clone(), Written::Value(json::unescape(raw)), quote.clone()]);
             }
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                written.push(Written::Text(if c == '}' { "}" } else { "]" }.into()));
+            Token::Word(word) => written.push(Written::Value(word.to_owned())),
+            Token::Open(sign) | Token::Close(sign) => {
+                written.push(Written::Text(sign.to_string().into()));
             }
-            ':' => written.push(Written::Text(":".into())),
-            ',' => written.push(Written::Text(",".into())),
-            ' ' => {}
-            _ => {
-                length = rest.find([',', '}', ']']).unwrap_or(rest.len());
-                if length > HOLD_LIMIT {
-                    return Err(format!("has a number of over {HOLD_LIMIT} digits"));
-                }
-                written.push(Written::Value(rest[..length].to_owned()));
-            }
+            Token::Colon => written.push(Written::Text(":".into())),
+            Token::Comma => written.push(Written::Text(",".into())),
         }
-        rest = &rest[length..];
     }
     Ok(written)
 }
@@ -205,9 +172,4 @@ fn is_bare(key: &str) -> bool {
     (1..=MAX_KEY_BYTES).contains(&key.len())
         && !key
             .contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'') || ENDS.contains(&c))
-}
-
-/// The text of a JSON string.
-fn string(value: &str) -> Option<String> {
-    Some(json::unescape(value.strip_prefix('"')?.strip_suffix('"')?))
 }

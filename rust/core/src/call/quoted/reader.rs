@@ -428,10 +428,6 @@ fn is_literal(value: &str) -> bool {
 }
 
 impl ArgumentsReader for Reader {
-    fn boxed(&self) -> Box<dyn ArgumentsReader> {
-        Box::new(self.clone())
-    }
-
     fn is_done(&self) -> bool {
         self.state == State::Done
     }

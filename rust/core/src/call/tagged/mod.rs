@@ -19,12 +19,12 @@ mod value;
 mod wrap;
 
 use super::Written;
-use super::python::respace;
 use super::unquoted::BareValue;
-use crate::json::{self, Lexer};
+use super::write::check_text;
+use crate::json::{self, Token as JsonToken, Tokens};
 use crate::schema::Kinds;
 use crate::schema::values::{JSON, Words};
-use chatcodec_vocab::{TokenId, Vocab};
+use chatcodec_vocab::TokenId;
 use escapes::Escapes;
 use scanner::Place;
 use scanner::TaggedScanner;
@@ -394,21 +394,13 @@ impl Stretch {
     }
 }
 
-/// Arguments as they are written: with canonical spaces, and texts as the vocabulary decodes them.
-pub(crate) fn read_as(arguments: &str, vocab: &Vocab) -> String {
-    respace(json::trim(arguments), &|text| vocab.canonical_text(text))
-}
-
-/// The pairs with the meaning of `arguments`, one JSON value from [`read_as`].
+/// The pairs with the meaning of `arguments`, one JSON value from [`super::write::as_read`].
 pub(crate) fn write<'a>(
     arguments: &str,
     style: &'a TaggedStyle,
 ) -> Result<Vec<Written<'a>>, String> {
-    let members =
-        members(arguments).ok_or("is no JSON object, which tagged pairs are made from")?;
-    if json::has_lone_surrogate(arguments) {
-        return Err("holds half of a surrogate pair, expected text".into());
-    }
+    let members = members(arguments).ok_or("is not a JSON object, expected one")?;
+    check_text(arguments)?;
     let mut written = Vec::new();
     for Member { key, value } in members {
         let plain = key;
@@ -504,7 +496,12 @@ enum Value<'a> {
     Other(&'a str),
 }
 
-impl Value<'_> {
+impl<'a> Value<'a> {
+    fn of(json: &'a str) -> Self {
+        let string = json.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
+        string.map_or(Self::Other(json), |raw| Self::String(json::unescape(raw)))
+    }
+
     /// The text of a string.
     fn text(&self) -> Option<&str> {
         match self {
@@ -516,38 +513,31 @@ impl Value<'_> {
 
 /// The members of a JSON object, in order.
 fn members(object: &str) -> Option<Vec<Member<'_>>> {
-    let mut members = Vec::new();
-    let mut rest = json::trim(object).strip_prefix('{')?.trim_start_matches(SPACES);
-    while rest != "}" {
-        if !members.is_empty() {
-            rest = rest.strip_prefix(',')?.trim_start_matches(SPACES);
+    if !object.starts_with('{') {
+        return None;
+    }
+    let (mut members, mut tokens) = (Vec::new(), Tokens::of(object));
+    let (mut key, mut begin) = (None, 0);
+    while let Some((depth, token)) = tokens.next() {
+        match (depth, token) {
+            (1, JsonToken::Key(raw)) => key = Some(json::unescape(raw)),
+            (1, JsonToken::Colon) => begin = tokens.at(),
+            (1, JsonToken::Comma) | (0, JsonToken::Close(_)) => {
+                let value = json::trim(&object[begin..tokens.at() - 1]);
+                members.extend(key.take().map(|key| Member { key, value: Value::of(value) }));
+            }
+            _ => {}
         }
-        let (key, after) = split_value(rest)?;
-        let (value, after) = split_value(after.strip_prefix(':')?.trim_start_matches(SPACES))?;
-        let value = unquote(value).map_or(Value::Other(value), Value::String);
-        members.push(Member { key: unquote(key)?, value });
-        rest = after;
     }
     Some(members)
 }
 
-/// A JSON value, and the rest of the text after it and white space.
-fn split_value(text: &str) -> Option<(&str, &str)> {
-    let mut lexer = Lexer::default();
-    let end = lexer.push(text.as_bytes()).filter(|_| lexer.is_valid())?;
-    Some((&text[..end], text[end..].trim_start_matches(SPACES)))
-}
-
-fn unquote(value: &str) -> Option<String> {
-    Some(json::unescape(value.strip_prefix('"')?.strip_suffix('"')?))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::python::respace_only;
     use super::scanner::KindsOf;
     use super::*;
     use crate::call::Ended;
+    use crate::json::{Lexer, respace_only};
     use crate::limits::HOLD_LIMIT;
     use proptest::prelude::*;
 

@@ -9,6 +9,7 @@ use super::value::Found;
 use super::wrap::PairValue;
 use super::{SPACES, Tag, TaggedStyle, typed_value, write_key};
 use crate::call::json_arguments::RawScanner;
+use crate::call::shape::ArgumentsReader;
 use crate::call::{Ended, Mended};
 use crate::json;
 use crate::limits::HOLD_LIMIT;
@@ -285,7 +286,7 @@ impl TaggedScanner {
         let (taken, said) = json.push(text);
         out.push_str(&said);
         if json.is_done() {
-            self.is_valid &= json.is_complete();
+            self.is_valid &= json.is_complete(Ended::Closed);
             self.state = State::Odd;
         }
         taken
@@ -364,7 +365,7 @@ impl TaggedScanner {
                 self.finish_pairs(style, ended)
             }
             State::Json => {
-                out.extend(self.json.as_mut().map(|json| json.finish()));
+                out.extend(self.json.as_mut().map(|json| json.finish(ended)));
                 false
             }
             _ => false,

@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::escapes::Escapes;
 use super::wrap::Wrap;
 use super::{
-    KindAttribute, KindWords, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, language,
-    read_as, write,
+    KindAttribute, KindWords, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, language, write,
 };
 use crate::call::json_arguments::RawScanner;
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
+use crate::call::write::as_read;
 use crate::call::{CallTags, Ended, Mended};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
@@ -320,11 +320,11 @@ impl BoundShape for BoundTagged {
     }
 
     fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String> {
-        write(&read_as(arguments, vocab), &self.style)
+        write(&as_read(arguments, vocab), &self.style)
     }
 
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
-        canonical(&read_as(arguments, vocab), &self.style)
+        canonical(&as_read(arguments, vocab), &self.style)
     }
 
     fn expression(
@@ -367,10 +367,6 @@ fn kinds_of(parameters: Option<&Parameters>, key: &str) -> Kinds {
 }
 
 impl ArgumentsReader for Reader {
-    fn boxed(&self) -> Box<dyn ArgumentsReader> {
-        Box::new(self.clone())
-    }
-
     fn is_done(&self) -> bool {
         self.scanner.is_done()
     }
@@ -407,7 +403,7 @@ impl ArgumentsReader for Reader {
     }
 
     fn is_in_string(&self) -> bool {
-        self.scanner.json().is_some_and(RawScanner::is_in_string)
+        self.scanner.json().is_some_and(ArgumentsReader::is_in_string)
     }
 
     fn lacks(&self, id: TokenId) -> bool {
@@ -415,7 +411,7 @@ impl ArgumentsReader for Reader {
     }
 
     fn is_mended(&self) -> bool {
-        self.scanner.json().is_some_and(RawScanner::is_mended)
+        self.scanner.json().is_some_and(ArgumentsReader::is_mended)
     }
 
     fn finish(&mut self, ended: Ended) -> String {
