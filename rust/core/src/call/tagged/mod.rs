@@ -12,7 +12,6 @@
 //! holds back. Time is linear in the text.
 
 mod escapes;
-mod language;
 mod scanner;
 pub(super) mod shape;
 mod value;
@@ -21,9 +20,12 @@ mod wrap;
 use super::Written;
 use super::unquoted::BareValue;
 use super::write::check_text;
+use crate::error;
+use crate::expression::{Expression, Rules};
 use crate::json::{self, Token as JsonToken, Tokens};
-use crate::schema::Kinds;
+use crate::path::Path;
 use crate::schema::values::{JSON, Words};
+use crate::schema::{KindWords, Kinds, Pairs, arguments_in_pairs};
 use chatcodec_vocab::TokenId;
 use escapes::Escapes;
 use scanner::Place;
@@ -43,6 +45,15 @@ pub(crate) enum Tag {
     Control(Vec<TokenId>),
 }
 
+impl Tag {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Control(_) => None,
+        }
+    }
+}
+
 /// The tags around a key and its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaggedStyle {
@@ -50,6 +61,8 @@ pub(crate) struct TaggedStyle {
     between: Stretch,
     close: Stretch,
     call: CallTags,
+    /// Where the tag of a key ends in the quote of the key, this attribute, and what comes after the attribute's own
+    /// quote: text, or a token.
     kind: Option<KindAttribute>,
     wrap: Option<Wrap>,
     escapes: Escapes,
@@ -64,37 +77,6 @@ pub(crate) struct KindAttribute {
     pub(crate) before: String,
     pub(crate) after: String,
     pub(crate) words: KindWords,
-}
-
-/// The words of such an attribute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KindWords {
-    /// Whether the value is a string: `true`, `false`.
-    IsString,
-    /// The type of the value, as JSON Schema names it; numbers have one.
-    Types,
-}
-
-impl KindWords {
-    /// Each word with the kinds of value that it names.
-    fn all(self) -> &'static [(&'static str, Kinds)] {
-        match self {
-            Self::IsString => &[("true", Kinds::STRING), ("false", Kinds::OTHER)],
-            Self::Types => &[
-                ("string", Kinds::STRING),
-                ("number", Kinds::NUMBER),
-                ("boolean", Kinds::BOOLEAN),
-                ("null", Kinds::NULL),
-                ("object", Kinds::OBJECT),
-                ("array", Kinds::ARRAY),
-            ],
-        }
-    }
-
-    /// The words that name one of these kinds.
-    pub(super) fn of(self, kinds: Kinds) -> impl Iterator<Item = (&'static str, Kinds)> {
-        self.all().iter().copied().filter(move |(_, known)| known.meets(kinds))
-    }
 }
 
 impl KindAttribute {
@@ -169,10 +151,7 @@ impl TaggedStyle {
         // Such a text begins another call, wherever it stands between pairs.
         let begins_call =
             |text: &str| call.open.iter().any(|open| text.trim_start().starts_with(open.as_str()));
-        let texts = open.iter().chain(&close).filter_map(|tag| match tag {
-            Tag::Text(text) => Some(text.as_str()),
-            Tag::Control(_) => None,
-        });
+        let texts = open.iter().chain(&close).filter_map(Tag::text);
         if texts.chain(call.close.iter().map(String::as_str)).any(begins_call) {
             let problem =
                 "begins as a call does before its name, expected other text in one of them";
@@ -188,23 +167,6 @@ impl TaggedStyle {
             escapes: Escapes::default(),
             words: JSON,
         })
-    }
-
-    /// The same with an attribute that says what a value is. The tag ends in the quote of the key, and in what
-    /// comes after the attribute's own quote: text, or a token.
-    pub(crate) fn with_kind(mut self, kind: KindAttribute) -> Self {
-        self.kind = Some(kind);
-        self
-    }
-
-    /// The same with escapes in keys.
-    fn with_escapes(self, escapes: Escapes) -> Self {
-        Self { escapes, ..self }
-    }
-
-    /// The same with other words for true, false and null.
-    fn with_words(self, words: Words) -> Self {
-        Self { words, ..self }
     }
 
     /// The words that are no JSON, with what they mean.
@@ -228,14 +190,42 @@ impl TaggedStyle {
         }
     }
 
-    /// The same with a wrap around strings.
-    fn with_wrap(self, wrap: Option<Wrap>) -> Self {
-        Self { wrap, ..self }
-    }
-
     /// The wrap around a string, if the string has one.
     fn wrap_of(&self, text: &str) -> Option<&Wrap> {
         self.wrap.as_ref().filter(|wrap| wrap.holds(text))
+    }
+
+    /// The pairs of arguments that follow a schema, which is at `path`.
+    ///
+    /// # Errors
+    /// A keyword of the schema that cannot be followed.
+    fn expression(
+        &self,
+        schema: &serde_json::Value,
+        rules: &mut Rules,
+        path: Path<'_>,
+    ) -> error::Result<Expression> {
+        let Self { open, between, close, wrap, .. } = self;
+        let is_key = |name: &&str| name.trim() == *name && !name.is_empty();
+        let pairs = Pairs {
+            open: open.language(),
+            between: between.language(),
+            close: close.language(),
+            before: between.text_at_end(),
+            after: close.text_at_start(),
+            closer: Some(close.core()).filter(|core| !core.is_empty()),
+            line_tags: self.line_tags().collect(),
+            tag_in: &|text| self.tag_in(text),
+            key: &|name| {
+                let written = self.escapes.written(Some(name).filter(is_key)?);
+                between.check_before(&written).is_ok().then(|| written.into_owned())
+            },
+            string: &|text| self.wrap_of(text).map_or(text.to_owned(), |wrap| wrap.around(text)),
+            kind: self.kind.as_ref().map(|kind| (&*kind.before, kind.words)),
+            wrap: wrap.as_ref().map(|wrap| ([&*wrap.open, &*wrap.close], &*wrap.when)),
+            words: self.own_words().collect(),
+        };
+        arguments_in_pairs(&pairs, schema, rules, path)
     }
 
     /// The beginning of a call's header.
@@ -381,6 +371,25 @@ impl Stretch {
             Tag::Text(text) => Some(Written::Text(text.into())),
             Tag::Control(ids) => ids.first().map(|&id| Written::Control(id)),
         }));
+    }
+
+    /// The language of the tags.
+    fn language(&self) -> Expression {
+        Expression::sequence(self.written.iter().map(|tag| match tag {
+            Tag::Text(text) => Expression::literal(text.clone()),
+            Tag::Control(ids) => Expression::Ids(ids.iter().take(1).copied().collect()),
+        }))
+    }
+
+    /// The text at the beginning of the tags, up to a token.
+    fn text_at_start(&self) -> String {
+        self.written.iter().map_while(Tag::text).collect()
+    }
+
+    /// The text at their end.
+    fn text_at_end(&self) -> String {
+        let last: Vec<&str> = self.written.iter().rev().map_while(Tag::text).collect();
+        last.into_iter().rev().collect()
     }
 
     /// Refuses text in which a reader would find the tag after it.
@@ -580,7 +589,7 @@ mod tests {
         };
         let [open, close] = [vec![token(KEY)], vec![token(VALUE_END), text("\n")]];
         let style = TaggedStyle::new(open, vec![text("\">")], close, CallTags::default());
-        style.unwrap().with_kind(kind)
+        TaggedStyle { kind: Some(kind), ..style.unwrap() }
     }
 
     /// Text in tags, and tokens, with a wrap around strings.
@@ -588,7 +597,7 @@ mod tests {
         let [_, quoted, tokens] = styles();
         let when = ["<", "&", "\n"].map(str::to_owned).to_vec();
         let wrap = Wrap { open: "<![CDATA[".into(), close: "]]>".into(), when };
-        [quoted, tokens].map(|style| style.with_wrap(Some(wrap.clone())))
+        [quoted, tokens].map(|style| TaggedStyle { wrap: Some(wrap.clone()), ..style })
     }
 
     fn every_style() -> impl Iterator<Item = TaggedStyle> {

@@ -7,9 +7,7 @@ use serde_json::Value;
 
 use super::escapes::Escapes;
 use super::wrap::Wrap;
-use super::{
-    KindAttribute, KindWords, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, language, write,
-};
+use super::{KindAttribute, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, write};
 use crate::call::json_arguments::RawScanner;
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::call::write::as_read;
@@ -20,7 +18,7 @@ use crate::limits::MAX_SUFFIX_BYTES;
 use crate::path::Path;
 use crate::pattern::{self, Piece, is_white};
 use crate::schema::values::{JSON, PYTHON, Words};
-use crate::schema::{Kinds, Parameters};
+use crate::schema::{KindWords, Kinds, Parameters};
 use crate::word::{is_word, is_word_byte};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
@@ -298,12 +296,13 @@ impl Shape for Tagged {
             pieces.iter().filter_map(tag).collect()
         };
         let (open, between, close) = (tags(&self.open), tags(&self.between), tags(&self.close));
-        let style = TaggedStyle::new(open, between, close, around)?;
-        let style = style.with_wrap(self.wrap.clone());
-        let mut style = style.with_escapes(self.escapes.clone()).with_words(self.words);
-        if let Some(kind) = &self.kind {
-            style = style.with_kind(kind.clone());
-        }
+        let style = TaggedStyle {
+            kind: self.kind.clone(),
+            wrap: self.wrap.clone(),
+            escapes: self.escapes.clone(),
+            words: self.words,
+            ..TaggedStyle::new(open, between, close, around)?
+        };
         Ok(Arc::new(BoundTagged { style: Arc::new(style), control }))
     }
 }
@@ -333,7 +332,7 @@ impl BoundShape for BoundTagged {
         rules: &mut Rules,
         path: Path<'_>,
     ) -> error::Result<Expression> {
-        language::arguments(&self.style, schema, rules, path)
+        self.style.expression(schema, rules, path)
     }
 
     fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {

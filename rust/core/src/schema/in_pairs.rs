@@ -1,52 +1,107 @@
-//! The language of tagged pairs: keys of a schema with their values; strings are bare, other values
-//! are JSON.
+//! The language of tagged pairs: the keys of a schema with their values. Strings are bare, other values are JSON.
+//!
+//! `<parameter=days>5</parameter><parameter=city>Rome</parameter>` is `{"days": 5, "city": "Rome"}`.
 
 use std::borrow::Cow;
 
 use hashbrown::HashSet;
 use serde_json::{Map, Value};
 
-use super::{KindWords, Stretch, Tag, TaggedStyle};
+use super::strings::{self, Style};
+use super::values::{self, JSON, LIKE_JSON, Members, Values, members, restricted, restricting};
+use super::{Kinds, kinds_of};
 use crate::error::{Error, Result};
 use crate::expression::{Expression, Part, Rules, escape_regex, shortest, spelling_between};
 use crate::path::Path;
-use crate::schema::strings::{self, Style};
-use crate::schema::values::{
-    self, JSON, LIKE_JSON, Members, Values, members, restricted, restricting,
-};
-use crate::schema::{Kinds, kinds_of};
 use crate::word::is_word_byte;
+
+/// The words with which a tag says what a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KindWords {
+    /// Whether the value is a string: `true`, `false`.
+    IsString,
+    /// The type of the value, as JSON Schema names it; numbers have one.
+    Types,
+}
+
+impl KindWords {
+    /// Each word with the kinds of value that it names.
+    pub(crate) fn all(self) -> &'static [(&'static str, Kinds)] {
+        match self {
+            Self::IsString => &[("true", Kinds::STRING), ("false", Kinds::OTHER)],
+            Self::Types => &[
+                ("string", Kinds::STRING),
+                ("number", Kinds::NUMBER),
+                ("boolean", Kinds::BOOLEAN),
+                ("null", Kinds::NULL),
+                ("object", Kinds::OBJECT),
+                ("array", Kinds::ARRAY),
+            ],
+        }
+    }
+
+    /// The words that name one of these kinds.
+    pub(crate) fn of(self, kinds: Kinds) -> impl Iterator<Item = (&'static str, Kinds)> {
+        self.all().iter().copied().filter(move |(_, known)| known.meets(kinds))
+    }
+}
+
+/// How pairs are spelled.
+pub(crate) struct Pairs<'a> {
+    /// The tags before a key, between the key and its value, and after the value.
+    pub(crate) open: Expression,
+    pub(crate) between: Expression,
+    pub(crate) close: Expression,
+    /// The text of tags right before a value, and right after it.
+    pub(crate) before: String,
+    pub(crate) after: String,
+    /// The tag that closes a value, if it is a text.
+    pub(crate) closer: Option<&'a str>,
+    /// The tags that end a value where they begin a line.
+    pub(crate) line_tags: Vec<&'a str>,
+    /// The first such tag in a text.
+    pub(crate) tag_in: &'a dyn Fn(&str) -> Option<&'a str>,
+    /// A key as it is written, if a tag can hold the key.
+    pub(crate) key: &'a dyn Fn(&str) -> Option<String>,
+    /// A string as it is written.
+    pub(crate) string: &'a dyn Fn(&str) -> String,
+    /// The text before the word that says what a value is, and the words.
+    pub(crate) kind: Option<(&'a str, KindWords)>,
+    /// The texts around some strings, and the texts in a string that call for them.
+    pub(crate) wrap: Option<([&'a str; 2], &'a [String])>,
+    /// Words for true, false and null that are no JSON, with what they mean.
+    pub(crate) words: Vec<(&'static str, &'static str)>,
+}
 
 /// The language of the arguments that follow a schema, which is at `path`.
 ///
 /// # Errors
 /// A keyword of the schema that cannot be followed.
-pub(super) fn arguments(
-    style: &TaggedStyle,
+pub(crate) fn arguments_in_pairs(
+    style: &Pairs<'_>,
     schema: &Value,
     rules: &mut Rules,
     path: Path<'_>,
 ) -> Result<Expression> {
     let ends: Vec<String> = rules.ends().to_vec();
     let ends_between = |open: &str, close: &str| {
-        let before = [&*text_at_end(&style.between), open].concat();
-        let after = [close, &*text_at_start(&style.close)].concat();
-        let core = Some(style.close.core()).filter(|core| !core.is_empty());
-        let texts = core.into_iter().chain(ends.iter().map(String::as_str));
+        let before = [&*style.before, open].concat();
+        let after = [close, &*style.after].concat();
+        let texts = style.closer.into_iter().chain(ends.iter().map(String::as_str));
         spelling_between(texts, &before, &after)
     };
     let in_json = ends_between("\"", "\"");
     // A tag at the beginning of a line also ends a value.
-    let tags = shortest(style.line_tags().map(escape_regex).collect());
+    let tags = shortest(style.line_tags.iter().map(|tag| escape_regex(tag)).collect());
     let on_line = (!tags.is_empty()).then(|| format!(r"(.*\n)?[ \t]*({}).*", tags.join("|")));
     let mut in_text = ends_between("", "");
     in_text.extend(on_line.clone());
     // The text in a wrap may hold what closes the wrap: only the end of the value closes it.
     let mut in_wrap = Vec::new();
-    if let Some(wrap) = &style.wrap {
-        in_wrap = ends_between(&wrap.open, &wrap.close);
+    if let Some(([open, close], when)) = style.wrap {
+        in_wrap = ends_between(open, close);
         in_wrap.extend(on_line);
-        in_text.extend(wrap.when.iter().map(|when| format!(".*{}.*", escape_regex(when))));
+        in_text.extend(when.iter().map(|when| format!(".*{}.*", escape_regex(when))));
     }
     let values = Values::new(schema, rules, JSON, in_json);
     let mut language = Language { style, schema, values, ends, in_text, in_wrap };
@@ -64,15 +119,15 @@ pub(super) fn arguments(
             let mut pairs = Vec::new();
             let properties = path.key("properties");
             for (name, part, is_required) in named {
-                let written = style.escapes.written(name);
-                let is_key = name.trim() == name
-                    && style.between.check_before(&written).is_ok()
-                    && !language.ends.iter().any(|end| written.contains(end.as_str()));
-                if !is_key || written.contains(['"', '\'', '<', '>', '\n']) || name.is_empty() {
+                let is_key = |written: &String| {
+                    !language.ends.iter().any(|end| written.contains(end.as_str()))
+                        && !written.contains(['"', '\'', '<', '>', '\n'])
+                };
+                let Some(written) = (style.key)(name).filter(is_key) else {
                     let problem =
                         "is the name of a property that no tag can hold, expected another";
                     return Err(Error::message(properties.key(name), problem));
-                }
+                };
                 let pair =
                     language.pair_of(Expression::literal(written), part, properties.key(name))?;
                 pairs.push(if is_required { pair } else { pair.optional() });
@@ -82,8 +137,8 @@ pub(super) fn arguments(
     }
 }
 
-struct Language<'a> {
-    style: &'a TaggedStyle,
+struct Language<'a, 'p> {
+    style: &'a Pairs<'p>,
     schema: &'a Value,
     values: Values<'a>,
     /// The texts that end a call.
@@ -94,23 +149,23 @@ struct Language<'a> {
     in_wrap: Vec<String>,
 }
 
-impl Language<'_> {
+impl Language<'_, '_> {
     /// A pair; where the tag of the key says whether the value is a string, a choice of these.
     fn pair_of(&mut self, key: Expression, part: &Value, path: Path<'_>) -> Result<Expression> {
-        let Some(kind) = &self.style.kind else {
+        let Some((attribute, kind_words)) = self.style.kind else {
             let value = self.value(part, path)?;
             self.check_listed(&value, path)?;
             return Ok(self.pair(key, value));
         };
         let mut ways = Vec::new();
-        let between = tags(&self.style.between);
         for (kinds, value) in self.typed_values(part, path)? {
             self.check_listed(&value, path)?;
-            for (word, _) in kind.words.of(kinds) {
-                let attribute = Expression::literal(kind.written(word));
-                let key = Expression::sequence([key.clone(), attribute, between.clone()]);
+            for (word, _) in kind_words.of(kinds) {
+                let attribute = Expression::literal([attribute, word].concat());
+                let between = self.style.between.clone();
+                let key = Expression::sequence([key.clone(), attribute, between]);
                 let value = match kinds {
-                    Kinds::OTHER if kind.words == KindWords::Types => self.of_type(word, path)?,
+                    Kinds::OTHER if kind_words == KindWords::Types => self.of_type(word, path)?,
                     _ => value.clone(),
                 };
                 ways.push(self.pair_after(key, value));
@@ -121,10 +176,8 @@ impl Language<'_> {
 
     /// Checks that no text which a schema lists ends the value or the call.
     fn check_listed(&self, value: &Expression, path: Path<'_>) -> Result<()> {
-        let core = self.style.close.core();
         let texts = self.ends.iter().map(String::as_str);
-        let texts = texts.chain(Some(core).filter(|core| !core.is_empty()));
-        let texts: Vec<&str> = texts.collect();
+        let texts: Vec<&str> = texts.chain(self.style.closer).collect();
         match spelled(value, &texts, self.values.rules, &mut HashSet::new()) {
             None => Ok(()),
             Some(end) => Err(ending(end, path)),
@@ -135,9 +188,9 @@ impl Language<'_> {
     /// spells together with the tags beside it.
     fn end_in(&self, text: &str) -> Option<&str> {
         let style = self.style;
-        let whole = [&*text_at_end(&style.between), text, &*text_at_start(&style.close)].concat();
+        let whole = [&*style.before, text, &*style.after].concat();
         let end = self.ends.iter().find(|end| whole.contains(end.as_str()));
-        end.map(String::as_str).or_else(|| style.tag_in(text))
+        end.map(String::as_str).or_else(|| (style.tag_in)(text))
     }
 
     /// Any value of a type.
@@ -196,15 +249,13 @@ impl Language<'_> {
     }
 
     fn pair(&self, key: Expression, value: Expression) -> Expression {
-        let between = tags(&self.style.between);
-        self.pair_after(Expression::sequence([key, between]), value)
+        self.pair_after(Expression::sequence([key, self.style.between.clone()]), value)
     }
 
     /// A pair, with a key and the tags after it.
     fn pair_after(&self, key: Expression, value: Expression) -> Expression {
-        let TaggedStyle { open, close, .. } = self.style;
-        let value = closed(value, &tags(close));
-        Expression::sequence([tags(open), key, value])
+        let value = closed(value, &self.style.close);
+        Expression::sequence([self.style.open.clone(), key, value])
     }
 
     /// A value by its schema.
@@ -286,8 +337,8 @@ impl Language<'_> {
             let meant = serde_json::from_str(json).unwrap_or_default();
             kinds.meets(Kinds::of_json(json)) && values::admits(part, &meant, self.schema)
         };
-        let own = self.style.own_words().filter(|(_, meant)| is_admitted(meant));
-        let words = own.map(|(word, _)| Expression::literal(word.to_owned()));
+        let own = self.style.words.iter().filter(|(_, meant)| is_admitted(meant));
+        let words = own.map(|(word, _)| Expression::literal(*word));
         Expression::choice([value].into_iter().chain(words))
     }
 
@@ -301,11 +352,7 @@ impl Language<'_> {
                 return Err(unfollowed(keyword, path));
             }
             let texts = values.iter().filter_map(Value::as_str);
-            let spelled = |text: &str| match self.style.wrap_of(text) {
-                Some(wrap) => wrap.around(text),
-                None => text.to_owned(),
-            };
-            let texts: Vec<String> = texts.map(spelled).collect();
+            let texts: Vec<String> = texts.map(self.style.string).collect();
             if let Some(end) = texts.iter().find_map(|text| self.end_in(text)) {
                 return Err(ending(end, path));
             }
@@ -336,9 +383,9 @@ impl Language<'_> {
 
     /// A text in the wrap, if there is one.
     fn wrapped(&self, text: impl Fn(Vec<String>) -> Expression) -> Option<Expression> {
-        let wrap = self.style.wrap.as_ref()?;
+        let ([open, close], _) = self.style.wrap?;
         let inside = text(self.in_wrap.clone());
-        let [open, close] = [&wrap.open, &wrap.close].map(|text| Expression::literal(text.clone()));
+        let [open, close] = [open, close].map(Expression::literal);
         Some(Expression::sequence([open, inside, close]))
     }
 }
@@ -371,32 +418,6 @@ fn spelled<'t>(
 /// Any text that matches none of some expressions.
 fn any_except(except: Vec<String>) -> Expression {
     Expression::part(Part::Any { except })
-}
-
-/// The text at the beginning of consecutive tags, up to a token.
-fn text_at_start(stretch: &Stretch) -> String {
-    stretch.written.iter().map_while(text_of).collect()
-}
-
-/// The text at their end.
-fn text_at_end(stretch: &Stretch) -> String {
-    let last: Vec<&str> = stretch.written.iter().rev().map_while(text_of).collect();
-    last.into_iter().rev().collect()
-}
-
-fn text_of(tag: &Tag) -> Option<&str> {
-    match tag {
-        Tag::Text(text) => Some(text),
-        Tag::Control(_) => None,
-    }
-}
-
-/// The language of consecutive tags.
-fn tags(stretch: &Stretch) -> Expression {
-    Expression::sequence(stretch.written.iter().map(|tag| match tag {
-        Tag::Text(text) => Expression::literal(text.clone()),
-        Tag::Control(ids) => Expression::Ids(ids.iter().take(1).copied().collect()),
-    }))
 }
 
 /// A value with the tags that close it. Text and the tags are one terminal: a lexer takes the longest text.
