@@ -138,7 +138,7 @@ def test_what_is_admitted_is_read(tmp_path: Path) -> None:
     [
         ('within = "type"', "within` is no key"),
         ('within = "a b"', "within` is no key"),
-        ('within = "function", order = ["name", "arguments", "id"]', "order` stands beside"),
+        ('within = "function", order = ["name", "arguments", "id"]', "order` is unknown"),
     ],
 )
 def test_what_is_no_key_is_refused(tmp_path: Path, given: str, problem: str) -> None:

@@ -401,8 +401,8 @@ def test_a_marker_of_text_is_in_no_header(tmp_path: Path) -> None:
 
 
 ORDERS = {
-    "name, arguments": "",
-    "arguments, name": 'order = ["arguments", "name"], ',
+    "name, arguments": 'name = "name", arguments = ["parameters", "arguments"]',
+    "arguments, name": 'arguments = ["parameters", "arguments"], name = "name"',
 }
 
 
@@ -411,11 +411,10 @@ def test_members_of_a_call_are_written_in_the_order_that_the_file_says(
     tmp_path: Path, order: str
 ) -> None:
     text = (data.ROOT / "rust" / "core" / "formats" / "internlm2.toml").read_text(encoding="utf-8")
-    members = 'object = { name = "name", arguments = ["parameters", "arguments"] }'
-    swapped = 'object = { %sarguments = ["parameters", "arguments"], name = "name" }'
+    members = ORDERS["name, arguments"]
     assert members in text
     path = tmp_path / "ordered.toml"
-    path.write_text(text.replace(members, swapped % ORDERS[order]), encoding="utf-8")
+    path.write_text(text.replace(members, ORDERS[order]), encoding="utf-8")
     call = {"type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
     messages = [{"role": "assistant", "content": "", "tool_calls": [call]}]
     codec = Codec(Format.load(path), Vocab.embedded())

@@ -276,18 +276,7 @@ impl Draft {
                     .iter()
                     .map(|(member, key)| format!("{member} = {}", string(key)))
                     .collect();
-                let order: Vec<String> =
-                    calls.object.iter().map(|(member, _)| string(member)).collect();
-                let mut object = members.join(", ");
-                let usual: Vec<&str> = ["name", "arguments", "id"]
-                    .into_iter()
-                    .filter(|name| calls.object.iter().any(|(member, _)| member == name))
-                    .collect();
-                let is_within = calls.object.iter().any(|(member, _)| *member == "within");
-                if !is_within && !calls.object.iter().map(|(member, _)| *member).eq(usual) {
-                    let _ = write!(object, ", order = [{}]", order.join(", "));
-                }
-                let _ = writeln!(rows, "object = {{ {object} }}");
+                let _ = writeln!(rows, "object = {{ {} }}", members.join(", "));
             }
             if let Some(pair) = &calls.pair {
                 let _ = writeln!(rows, "pair = {}", written(pair));

@@ -16,14 +16,15 @@ pub(crate) use scanner::{CallScanner, Step};
 /// The keys of a `[call.X]` table that declare this shape.
 pub(crate) const KEYS: &[&str] = &["object", "several"];
 
-/// The members that are written, in this order unless `order` gives another.
-const ORDER: [(&str, Member); 3] =
+/// The names of members.
+const MEMBERS: [(&str, Member); 3] =
     [("name", Member::Name), ("arguments", Member::Arguments), ("id", Member::Id)];
 
 /// The key of the arguments in an object whose only key is the name: `{"f": {…}}`.
 const BY_NAME: &str = "{name}";
 
-/// Reads `object = { name = …, arguments = …, id = …, order = […] }` and `several`.
+/// Reads `object = { name = …, arguments = …, id = … }`, whose members are written in the order of the table, and
+/// `several`.
 pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec>> {
     let several = match table.get("several") {
         None => false,
@@ -45,8 +46,7 @@ pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec
     }
     let mut members: Vec<(Member, Vec<String>)> = Vec::new();
     let within = within(&key, object)?;
-    let is_member = |name: &str| name != "order" && name != "within";
-    for (name, value) in object.iter().filter(|(name, _)| is_member(name)) {
+    for (name, value) in object.iter().filter(|(name, _)| *name != "within") {
         let key = format!("{key}.{name}");
         let Some(words) = words(value) else {
             return wrong(key, "is neither a string nor a list of strings, expected one of them");
@@ -55,7 +55,7 @@ pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec
             let problem = format!("has the key {word:?}, expected letters, digits and `_.:-` only");
             return wrong(key, problem);
         }
-        let Some(&(_, member)) = ORDER.iter().find(|(known, _)| known == name) else {
+        let Some(&(_, member)) = MEMBERS.iter().find(|(known, _)| known == name) else {
             return wrong(key, "is unknown, expected `name`, `arguments` or `id`");
         };
         if words.is_empty() {
@@ -67,23 +67,21 @@ pub(crate) fn parse(key: &str, table: &toml::Table) -> Checked<Option<ObjectSpec
         }
         members.push((member, words));
     }
+    if within.is_some() {
+        // The object within begins at the name.
+        let order = [Member::Id, Member::Name, Member::Arguments];
+        members.sort_by_key(|(member, _)| order.iter().position(|known| known == member));
+    }
     let spec = ObjectSpec { members, several, by_name: false, within };
     if !spec.has(Member::Name) || !spec.has(Member::Arguments) {
         return wrong(key, "lacks a key, expected `name` and `arguments`");
     }
-    if spec.within.is_some() {
-        return Ok(Some(spec.in_order(&[Member::Id, Member::Name, Member::Arguments])));
-    }
-    Ok(Some(spec.in_order(&order(&key, object)?)))
+    Ok(Some(spec))
 }
 
 /// The key of an object that holds the name and the arguments.
 fn within(key: &str, object: &toml::Table) -> Checked<Option<String>> {
     let Some(value) = object.get("within") else { return Ok(None) };
-    if object.contains_key("order") {
-        let problem = "stands beside `within`, which puts the id first; expected one of them";
-        return wrong(format!("{key}.order"), problem);
-    }
     match value.as_str() {
         Some(word) if is_word(word) && word != "type" => Ok(Some(word.to_owned())),
         _ => {
@@ -105,32 +103,6 @@ fn by_name(key: &str, object: &toml::Table, several: bool) -> Checked<Option<Obj
     }
     let members = vec![(Member::Arguments, vec![BY_NAME.to_owned()])];
     Ok(Some(ObjectSpec { members, several, by_name: true, within: None }))
-}
-
-/// The members in the order of writing.
-fn order(key: &str, object: &toml::Table) -> Checked<Vec<Member>> {
-    let Some(value) = object.get("order") else {
-        return Ok(ORDER.map(|(_, member)| member).to_vec());
-    };
-    let known = |name: &String| ORDER.iter().find(|(known, _)| known == name).map(|&(_, m)| m);
-    let order: Option<Vec<Member>> =
-        words(value).and_then(|names| names.iter().map(known).collect());
-    let is_whole = |order: &Vec<Member>| {
-        let is_once = |name: &str, member: Member| {
-            let count = order.iter().filter(|known| **known == member).count();
-            count == usize::from(object.contains_key(name))
-        };
-        ORDER.iter().all(|&(name, member)| is_once(name, member))
-    };
-    order.filter(is_whole).map_or_else(
-        || {
-            wrong(
-                format!("{key}.order"),
-                "is not the members, each once, expected a list of their names",
-            )
-        },
-        Ok,
-    )
 }
 
 /// A string, or a list of strings.
@@ -176,12 +148,6 @@ impl ObjectSpec {
     /// What closes the object.
     pub(crate) fn close(&self) -> &'static str {
         if self.within.is_some() { "}}" } else { "}" }
-    }
-
-    /// The members, written in this order.
-    fn in_order(mut self, order: &[Member]) -> Self {
-        self.members.sort_by_key(|(member, _)| order.iter().position(|known| known == member));
-        self
     }
 
     /// The member that a key names.
