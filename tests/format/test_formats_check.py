@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import chatcodec
@@ -18,12 +19,12 @@ import test_template_codec as published
 from chatcodec import Codec, Format, Template, Vocab
 from chatcodec.check import SCENARIOS, Report, check_file, check_format, line_of
 from chatcodec.check.reading import first_change
+from chatcodec.check.scenarios import with_options
 from chatcodec.check.vocabulary import vocabulary_of
 from test_cli import ON_POSIX, call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 TEMPLATE = """{% if tools %}<|im_start|>system
 Tools: {{ tools | tojson }}<|im_end|>
@@ -99,9 +100,11 @@ def different(report: Report) -> dict[str, tuple[str, ...]]:
 
 @pytest.mark.parametrize("name", chatcodec.formats())
 def test_built_in_formats_are_fine_by_themselves(name: str) -> None:
-    report = check_format(Format.built_in(name))
+    format_ = Format.built_in(name)
+    report = check_format(format_)
     assert report.is_fine, [result for result in report.results if result.status == "misread"]
-    assert [result.scenario for result in report.results] == [one.name for one in SCENARIOS]
+    scenarios = [*SCENARIOS, *with_options(format_)]
+    assert [result.scenario for result in report.results] == [one.name for one in scenarios]
     assert {result.status for result in report.results} <= {"ok", "refused"}
 
 
@@ -110,6 +113,115 @@ def test_a_file_that_writes_what_the_template_does(given: Callable[..., str]) ->
     assert report.compared
     assert report.is_fine
     assert report.counts == {"ok": 20, "refused": 4}
+
+
+def test_a_template_alone_has_the_vocabulary_of_the_file(given: Callable[..., str]) -> None:
+    """Its own `bos_token` and `eos_token` are the file's."""
+    stopping = FILE.replace('assistant\\n" }', 'assistant\\n", stop = "{EOS}" }')
+    tokens = 'begin = "{BOS}"\n[control]\nBOS = ["<|begin|>", "<b>"]\nEOS = "<|end|>"'
+    path = given("[control]", tokens, text=stopping)
+    report = check_file(path, template=Template("{{ bos_token }}" + TEMPLATE))
+    assert report.refusal is None, report.refusal
+    assert report.counts == {"ok": 20, "refused": 4}
+    report = check_file(path, template=Template("{{ eos_token }}" + TEMPLATE))
+    assert {result.difference.template[0].text for result in report.results
+            if result.difference is not None} == {"<|end|>"}  # fmt: skip
+
+
+def test_a_variant_is_checked(given: Callable[..., str]) -> None:
+    path = given(
+        "[control]", '[variant.loud.turn]\nuser = "{START}USER\\n{content}{STOP}\\n"\n[control]'
+    )
+    source = Template(
+        TEMPLATE.replace("{{ m.role }}", "{{ m.role if m.role != 'user' else 'USER' }}")
+    )
+    assert not check_file(path, template=source).is_fine
+    report = check_file(path, template=source, variant="loud")
+    assert report.is_fine
+    assert report.format == "mine:loud"
+    assert line_of(FILE, "turn.user", "loud") == line_of(FILE, "turn.user")
+    text = Path(path).read_text(encoding="utf-8")
+    assert line_of(text, "turn.user", "loud") == 9
+    assert text.splitlines()[8].startswith('user = "{START}USER')
+    unknown = check_file(path, variant="quiet").refusal
+    assert unknown is not None
+    assert "quiet" in unknown.problem
+
+
+OPTIONS = """name = "mine"
+guarantee = "ids"
+source = "a template"
+options = { effort = ["low", "high"] }
+
+[generation]
+prompt = "{START}assistant\\n"
+no_thinking = "{START}assistant\\n{THINK}{THINK_END}"
+
+[control]
+START = "<|im_start|>"
+STOP = "<|im_end|>"
+THINK = "<|plugin|>"
+THINK_END = "<|interpreter|>"
+
+[turn]
+begin = "{START}effort\\n{effort}{STOP}\\n"
+user = "{START}user\\n{content}{STOP}\\n"
+assistant = "{START}assistant\\n{?reasoning:{THINK}{reasoning}{THINK_END}?}{content}{STOP}\\n"
+
+[named.effort]
+system = "{START}effort\\n{content}{STOP}\\n"
+"""
+
+ASKING = """<|im_start|>effort
+{{ reasoning_effort or 'low' }}<|im_end|>
+{% for m in messages %}<|im_start|>{{ m.role }}
+{% if m.reasoning %}<|plugin|>{{ m.reasoning }}<|interpreter|>{% endif %}{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking is defined and not enable_thinking %}<|plugin|><|interpreter|>{% endif %}\
+{% endif %}"""
+
+
+def test_the_options_of_the_format_are_given(given: Callable[..., str]) -> None:
+    path = given(text=OPTIONS)
+    asked = {
+        result.scenario: result.status
+        for result in check_file(path, template=Template(ASKING)).results
+        if "=" in result.scenario
+    }
+    assert asked == {
+        "a question, thinking=True": "ok",
+        "tools, a system message, thinking=True": "refused",
+        "a question, thinking=False": "ok",
+        "tools, a system message, thinking=False": "refused",
+        "a question, effort=low": "ok",
+        "tools, a system message, effort=low": "refused",
+        "a question, effort=high": "ok",
+        "tools, a system message, effort=high": "refused",
+    }
+    wrong = ASKING.replace("<|plugin|><|interpreter|>", "<|plugin|>\n<|interpreter|>")
+    report = check_file(path, template=Template(wrong))
+    assert different(report) == {"a question, thinking=False": ("generation.no_thinking",)}
+    without = ASKING.replace("reasoning_effort or 'low'", "'low'")
+    results = {one.scenario: one for one in check_file(path, template=Template(without)).results}
+    result = results["a question, effort=high"]
+    assert (result.status, result.why) == (
+        "alone",
+        "the template refuses it: unexpected option `effort`",
+    )
+
+
+def test_a_token_that_a_file_spells_is_said(given: Callable[..., str]) -> None:
+    own = "<|im_start|>system\nUse <|action_start|>.<|im_end|>\n"
+    source = TEMPLATE.replace(
+        "{% for m in", f"{{% if messages[0].role != 'system' %}}{own}{{% endif %}}{{% for m in", 1
+    )
+    path = given("[control]", 'default_system = "Use <|action_start|>."\n[control]')
+    difference = compared(path, source).results[0].difference
+    assert difference is not None
+    assert difference.keys == ("default_system",)
+    assert "`turn.without_system`" in difference.hint
+    mended = given("[turn]", '[turn]\nwithout_system = "{START}system\\nUse {CALL}.{STOP}\\n"')
+    assert "a question" not in different(compared(mended, source))
 
 
 PLANTED = [
@@ -408,12 +520,16 @@ def test_exit_statuses(given: Callable[..., str], template: str, tmp_path: Path)
     assert call(*check, path).status == 0
     assert call(*check, path, "--vocab", "embedded").status == 0
     assert call(*check, path, "--model", template, "--vocab", "embedded").status == 0
+    assert call(*check, path, "--model", template).status == 0
     assert call(*check, given("{STOP}", "{STPO}")).status == 1
     wrong = [
         ((str(tmp_path / "absent.toml"),), "absent.toml: no such file"),
         ((), "the following arguments are required: FILE"),
         ((path, "--model", str(tmp_path / "absent")), "absent"),
-        ((path, "--model", template), "needs the model's vocabulary, expected `--vocab"),
+        (
+            (path, "--model", path.replace("mine.toml", "absent.jinja")),
+            "absent.jinja: no such file",
+        ),
         ((path, "--golden", str(tmp_path / "absent.json")), "absent.json: no such file"),
         ((path, "--golden", template), "is not JSON"),
         ((path, "--vocab", str(tmp_path / "absent")), "absent"),
@@ -427,7 +543,8 @@ def test_exit_statuses(given: Callable[..., str], template: str, tmp_path: Path)
 
 def test_the_model_of_the_environment_is_compared(given: Callable[..., str], template: str) -> None:
     environ = {"CHATCODEC_MODEL": template}
-    assert call("formats", "check", given(), environ=environ).status == 2
+    ran = call("formats", "check", given(), environ=environ)
+    assert "compared with the chat template" in ran.out
     ran = call("formats", "check", given(), "--vocab", "embedded", environ=environ)
     assert "checked by itself" in ran.out
 
@@ -496,9 +613,9 @@ def test_watch_checks_again_when_the_file_changes(given: Callable[..., str]) -> 
 @pytest.mark.parametrize(
     ("name", "source", "right"),
     [
-        ("kimi-k3", "Kimi-K3.jinja", 24),
+        ("kimi-k3", "Kimi-K3.jinja", 28),
         ("minimax-m3", "MiniMax-M3.jinja", 23),
-        ("spark2.5", "Spark2.5.jinja", 23),
+        ("spark2.5", "Spark2.5.jinja", 27),
         ("qwen2.5:mimo", "MiMo-VL.jinja", 20),
         ("reka-edge", "Reka-Edge.jinja", 20),
         ("xlam", "examples_tool_chat_template_xlam_qwen.jinja", 19),

@@ -20,13 +20,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from chatcodec._core import Codec, Format
+from chatcodec._core import Codec, Format, Template
 from chatcodec.check.difference import Difference, Token, first_difference
 from chatcodec.check.golden import GoldenCase, golden_problem, read_golden
 from chatcodec.check.lines import line_of
 from chatcodec.check.reading import misread
-from chatcodec.check.scenarios import SCENARIOS, Scenario, spelled
-from chatcodec.check.vocabulary import vocabulary_of
+from chatcodec.check.scenarios import SCENARIOS, Scenario, spelled, with_options
+from chatcodec.check.vocabulary import special_tokens_of, vocabulary_of
 from chatcodec.errors import ChatCodecError, FormatError, MessageError, TemplateError, VocabError
 
 if TYPE_CHECKING:
@@ -137,54 +137,65 @@ class Report:
 def check_file(
     path: str | PathLike[str],
     vocab: Vocab | None = None,
-    template: Codec | None = None,
+    template: Codec | Template | None = None,
     golden: Sequence[GoldenCase] = (),
+    *,
+    variant: str | None = None,
 ) -> Report:
-    """Load and check a format file; `template` is the codec of the model's own template.
+    """Load and check a format file, or one of its variants.
 
-    A file that the loader refuses, or that does not fit the vocabulary, gives a report with the
-    refusal. Raises `OSError` for a file that cannot be read.
+    `template` is the codec of the model's own template, or a template without a vocabulary. A file
+    that the loader refuses, or that does not fit the vocabulary, gives a report with the refusal.
+    Raises `OSError` for a file that cannot be read.
     """
     try:
-        format_ = Format.load(path)
+        format_ = Format.load(path, variant=variant)
         return check_format(format_, vocab, template, golden)
     except (FormatError, VocabError) as error:
         text = Path(path).read_text(encoding="utf-8", errors="replace")
-        witness = _witness(path, text, vocab) if isinstance(error, FormatError) else None
-        refusal = replace(_refusal(error, text), witness=witness)
+        is_format = isinstance(error, FormatError)
+        witness = _witness(path, text, vocab, variant) if is_format else None
+        refusal = replace(_refusal(error, text, variant), witness=witness)
         return Report(str(path), template is not None, refusal, ())
 
 
 def check_format(
     format_: Format,
     vocab: Vocab | None = None,
-    template: Codec | None = None,
+    template: Codec | Template | None = None,
     golden: Sequence[GoldenCase] = (),
 ) -> Report:
     """Check a format with a vocabulary, by default one of its control tokens and single bytes.
 
-    Raises `FormatError` and `VocabError` as `Codec` does.
+    A template without a vocabulary gets that of the format, and its control tokens `BOS` and
+    `EOS` as `bos_token` and `eos_token`. Raises `FormatError` and `VocabError` as `Codec` does.
     """
     vocab = vocabulary_of(format_.text) if vocab is None else vocab
+    if isinstance(template, Template):
+        own = special_tokens_of(format_.text)
+        template = Codec(Template(template.source, **own), vocab)
     codec = Codec(format_, vocab, check_template=False)
     spellings = list(vocab.control)[:_SPELLINGS]
-    scenarios = (spelled(scenario, spellings) for scenario in SCENARIOS)
+    scenarios = (spelled(scenario, spellings) for scenario in (*SCENARIOS, *with_options(format_)))
     results = [_check(codec, template, scenario) for scenario in scenarios]
     results += _golden(codec, golden)
     return Report(format_.name, template is not None, None, tuple(results))
 
 
-def _refusal(error: FormatError | VocabError, text: str) -> Refusal:
+def _refusal(error: FormatError | VocabError, text: str, variant: str | None) -> Refusal:
     problem = str(error)
     key = error.key if isinstance(error, FormatError) else _lacking(problem, text)
     told = re.search(r" on line (\d+)", problem)
-    return Refusal(problem, key, int(told[1]) if told else line_of(text, key))
+    return Refusal(problem, key, int(told[1]) if told else line_of(text, key, variant))
 
 
-def _witness(path: str | PathLike[str], text: str, vocab: Vocab | None) -> Misreading | None:
+def _witness(
+    path: str | PathLike[str], text: str, vocab: Vocab | None, variant: str | None
+) -> Misreading | None:
     """Look for a conversation that a refused file would read as another one."""
     try:
-        found = Format.witness(path, vocabulary_of(text) if vocab is None else vocab)
+        vocab = vocabulary_of(text) if vocab is None else vocab
+        found = Format.witness(path, vocab, variant=variant)
     except (ChatCodecError, tomllib.TOMLDecodeError):
         # The loader refuses the file for another reason than what could be read in two ways.
         return None
@@ -206,7 +217,7 @@ def _check(codec: Codec, template: Codec | None, scenario: Scenario) -> Result:
     """Check one conversation: by the file alone, then against the template."""
     name = scenario.name
     try:
-        encoding = codec.encode(scenario.messages, tools=scenario.tools)
+        encoding = codec.encode(scenario.messages, tools=scenario.tools, **scenario.options)
     except MessageError as error:
         return _refused(error, template, scenario)
     problem = misread(codec, scenario, encoding)
@@ -215,33 +226,36 @@ def _check(codec: Codec, template: Codec | None, scenario: Scenario) -> Result:
     if template is None:
         return Result(name, "ok")
     expected = _template_ids(template, scenario)
-    if isinstance(expected, ChatCodecError):
+    if isinstance(expected, Exception):
         return Result(name, "alone", f"the template refuses it: {_why(expected)}")
     kept, given = (one.text.count(scenario.hostile) for one in (expected, encoding))
     if scenario.hostile and kept < given:
         return Result(name, "alone", "the template reads control tokens in a text, and changes it")
-    keys = codec._keys(scenario.messages, tools=scenario.tools)  # noqa: SLF001
+    keys = codec._keys(scenario.messages, tools=scenario.tools, **scenario.options)  # noqa: SLF001
     difference = first_difference(expected, encoding, keys, scenario.messages)
     return Result(name, "differs" if difference else "ok", difference=difference)
 
 
-def _template_ids(template: Codec, scenario: Scenario) -> Encoding | ChatCodecError:
+def _template_ids(template: Codec, scenario: Scenario) -> Encoding | ChatCodecError | TypeError:
     """Return what the template writes, or why it writes nothing."""
     try:
-        return template.encode(scenario.messages, tools=scenario.tools)
-    except (MessageError, TemplateError) as error:
+        return template.encode(scenario.messages, tools=scenario.tools, **scenario.options)
+    except (MessageError, TemplateError, TypeError) as error:
+        # A `TypeError`: the template has no variable for an option.
         return error
 
 
 def _refused(error: MessageError, template: Codec | None, scenario: Scenario) -> Result:
     """Say why the file refuses a conversation, and whether the template writes it."""
-    if template is None or isinstance(_template_ids(template, scenario), ChatCodecError):
+    if template is None or isinstance(_template_ids(template, scenario), Exception):
         return Result(scenario.name, "refused", _why(error))
     return Result(scenario.name, "missing", f"the template writes it: {_why(error)}")
 
 
-def _why(error: ChatCodecError) -> str:
-    return str(error).replace(_DROPPING, "")
+def _why(error: ChatCodecError | TypeError) -> str:
+    # What follows the colon of a `TypeError` lists options of `Codec.encode`.
+    text = str(error).partition(":")[0] if isinstance(error, TypeError) else str(error)
+    return text.replace(_DROPPING, "")
 
 
 def _golden(codec: Codec, cases: Sequence[GoldenCase]) -> Iterator[Result]:

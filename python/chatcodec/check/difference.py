@@ -24,6 +24,12 @@ Keys: TypeAlias = list[tuple[int, str]]
 _SHOWN_BEFORE, _SHOWN_AFTER = 24, 48
 """Most characters and control tokens that are shown before a difference, and from there on."""
 
+_SPELLED = (
+    "the template writes the control token, and the file its spelling: name the token in a "
+    "pattern; a default system message with tokens is `turn.without_system`"
+)
+"""What to do where a file writes a control token as text."""
+
 _ALIKE = 12
 """The number of characters and control tokens by which two places are the same."""
 
@@ -188,7 +194,14 @@ def _responsible(
             return (), _what_stands_before(here, messages)
         if before.key != here.key:
             return (before.key, here.key), "the template writes more between what these two write"
-    return (here.key,), ""
+    return (here.key,), _SPELLED if _spells(found.units[at:], expected.units[at]) else ""
+
+
+def _spells(units: Sequence[_Unit], token: _Unit) -> bool:
+    """Whether text spells a control token."""
+    if not token.is_control or not units or units[0].is_control:
+        return False
+    return "".join(text for text, _ in units[: len(token.text)]) == token.text
 
 
 def _alike(units: Sequence[_Unit], others: Sequence[_Unit]) -> bool:

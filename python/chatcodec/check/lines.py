@@ -26,14 +26,17 @@ _STRING = re.compile(
 _INDEX = re.compile(r"\[(\d+)\]$")
 
 
-def line_of(text: str, key: str) -> int | None:
+def line_of(text: str, key: str, variant: str | None = None) -> int | None:
     """Return the line of a dotted key, from 1; of its nearest table if the key is not there.
 
-    A list's item is `turn.user[1]`. None where the file has nothing of the key.
+    A list's item is `turn.user[1]`. A key that the variant has is the variant's. None where the
+    file has nothing of the key.
     """
     found = _INDEX.search(key)
     path = tuple(key[: found.start()].split(".")) if found else tuple(key.split("."))
     places = dict(_places(text))
+    if variant is not None and ("variant", variant, *path) in places:
+        path = ("variant", variant, *path)
     at = places.get(path)
     if at is not None and found:
         at = _item(text, at, int(found[1]))

@@ -28,7 +28,7 @@ def misread(codec: Codec, scenario: Scenario, encoding: Encoding) -> str:
     if encoding.collisions:
         # The format's markers are text, and the caller's text spells one: nothing is promised.
         return ""
-    expected = codec.canonical(scenario.messages, tools=scenario.tools)
+    expected = codec.canonical(scenario.messages, tools=scenario.tools, **scenario.options)
     found = codec.decode(encoding, tools=scenario.tools)
     if found != expected:
         return f"decoded: {first_change(found, expected, 'messages')}"
@@ -73,6 +73,7 @@ def _completion(codec: Codec, scenario: Scenario) -> tuple[list[int], list[int]]
         add_generation_prompt=False,
         stop_final=True,
         boundary="isolated",
+        **scenario.options,
     )
     last = len(scenario.messages) - 1
     places = zip(encoding.assistant_mask, encoding.message_indices, strict=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tomllib
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["SCENARIOS", "Scenario", "spelled"]
+    from chatcodec import Format
+
+__all__ = ["SCENARIOS", "Scenario", "spelled", "with_options"]
 
 Message = dict[str, Any]
 
@@ -25,6 +28,8 @@ class Scenario:
     tools: list[dict[str, Any]] | None = None
     hostile: str = ""
     """The control tokens that its texts spell."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options of `Codec.encode` that the format declares."""
 
 
 def _call(name: str, arguments: dict[str, Any], nth: int = 1) -> dict[str, Any]:
@@ -130,4 +135,31 @@ def spelled(scenario: Scenario, spellings: Iterable[str]) -> Scenario:
         {**message, "content": message["content"].replace(SPELLED, text)}
         for message in scenario.messages
     ]
-    return Scenario(scenario.name, messages, scenario.tools, text)
+    return replace(scenario, messages=messages, hostile=text)
+
+
+def with_options(format_: Format) -> Iterator[Scenario]:
+    """Yield conversations with each value of the options that a format declares."""
+    for name in format_.options:
+        for value in _VALUES.get(name) or _efforts(format_):
+            for scenario in _ASKED:
+                given = f"{scenario.name}, {name}={value}"
+                yield replace(scenario, name=given, options={name: value})
+
+
+_VALUES = {"thinking": (True, False), "date": ("2026-01-31",)}
+"""Values of the options; those of `effort` are the format's own."""
+
+_ASKED = (
+    Scenario("a question", [_USER]),
+    Scenario("tools, a system message", [_SYSTEM, _ASKS], _TOOLS),
+)
+"""The conversations whose prompt an option may change."""
+
+
+def _efforts(format_: Format) -> list[str]:
+    """Return the values of `effort`, those of the variant if the format is one with its own."""
+    file = tomllib.loads(format_.text)
+    variant = file.get("variant", {}).get(format_.name.partition(":")[2], {})
+    found: list[str] = (file.get("options", {}) | variant.get("options", {}))["effort"]
+    return found

@@ -10,7 +10,7 @@ from typing import Any
 
 from chatcodec._core import Vocab
 
-__all__ = ["vocabulary_of"]
+__all__ = ["special_tokens_of", "vocabulary_of"]
 
 
 def vocabulary_of(text: str) -> Vocab:
@@ -43,6 +43,17 @@ def vocabulary_of(text: str) -> Vocab:
         path = Path(folder, "tokenizer.json")
         path.write_text(json.dumps(file), encoding="utf-8")
         return Vocab.load(path)
+
+
+def special_tokens_of(text: str) -> dict[str, str]:
+    """Return a template's `bos_token` and `eos_token`: a format file's tokens `BOS` and `EOS`."""
+    control = tomllib.loads(text).get("control", {})
+    found = {name: control.get(name) for name in ("BOS", "EOS")}
+    return {
+        f"{name.lower()}_token": spelling if isinstance(spelling, str) else spelling[0]
+        for name, spelling in found.items()
+        if spelling
+    }
 
 
 def _spellings(file: dict[str, Any]) -> list[str]:

@@ -510,11 +510,12 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="MODEL",
         help="the model whose template is compared: its name on the hub, folder or GGUF file; or a "
-        f"file with the template, with --vocab (default: the variable {MODEL})",
+        f"file with the template (default: the variable {MODEL})",
     )
     parser.add_argument(
         "--vocab", metavar="FILE|DIR", help="a vocabulary without a model, or `embedded`"
     )
+    parser.add_argument("--variant", metavar="NAME", help="a variant of the file, `[variant.NAME]`")
     parser.add_argument(
         "--golden",
         metavar="FILE.json",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chatcodec import Vocab
+from chatcodec import Template, Vocab
 from chatcodec.check import check_file, line_of, read_golden
 from chatcodec.cli.loading import (
     UsageError,
@@ -65,8 +65,9 @@ class _Given:
 
     file: str
     vocab: Vocab | None
-    template: Codec | None
+    template: Codec | Template | None
     golden: list[GoldenCase]
+    variant: str | None
 
 
 def check(args: Namespace) -> bool:
@@ -86,24 +87,29 @@ def _load(args: Namespace) -> _Given:
         raise UsageError(f"{args.golden}: {(error.strerror or str(error)).lower()}") from error
     except ChatCodecError as error:
         raise UsageError(str(error)) from error
-    alone = args.model is not None and is_template(Path(args.model))
-    model = args.model if alone else model_of(args)
+    model = args.model if is_template(Path(args.model or "")) else model_of(args)
+    if model is not None and args.vocab is None and is_template(Path(model)):
+        check_files([model])
+        with usage_errors():
+            return _Given(args.file, None, Template.load(model), golden, args.variant)
     if model is not None:
         with warnings.catch_warnings():
             # What reads the model's calls is the file that is checked.
             warnings.simplefilter("ignore")
             template = load_template_codec(args, model)
-        return _Given(args.file, template.vocab, template, golden)
+        return _Given(args.file, template.vocab, template, golden, args.variant)
     if args.vocab is None:
-        return _Given(args.file, None, None, golden)
+        return _Given(args.file, None, None, golden, args.variant)
     with usage_errors():
         vocab = Vocab.embedded() if args.vocab == EMBEDDED else Vocab.load(args.vocab)
-    return _Given(args.file, vocab, None, golden)
+    return _Given(args.file, vocab, None, golden, args.variant)
 
 
 def _once(args: Namespace, given: _Given) -> bool:
     try:
-        report = check_file(given.file, given.vocab, given.template, given.golden)
+        report = check_file(
+            given.file, given.vocab, given.template, given.golden, variant=given.variant
+        )
     except OSError as error:
         raise UsageError(f"{given.file}: {(error.strerror or str(error)).lower()}") from error
     if args.json:
@@ -154,9 +160,10 @@ def _lines(report: Report, path: str, text: str, look: Look) -> Iterator[str]:
         name = f"{one_line(result.scenario):<{names}}"
         yield f"{status} {name}  {one_line(result.why or keys)}".rstrip()
     different = [result for result in report.results if result.difference is not None]
+    variant = report.format.partition(":")[2] or None
     for _, group in _grouped(different):
         yield ""
-        yield from _differs(group, text, look)
+        yield from _differs(group, text, look, variant)
     yield ""
     yield _summary(report, path, look)
 
@@ -179,7 +186,9 @@ def _summary(report: Report, path: str, look: Look) -> str:
     return f"{one_line(path)}: {verdict}, format `{one_line(report.format)}` {how}: {counts}"
 
 
-def _differs(results: Sequence[Result], text: str, look: Look) -> Iterator[str]:
+def _differs(
+    results: Sequence[Result], text: str, look: Look, variant: str | None
+) -> Iterator[str]:
     """Show the difference of the first of some conversations."""
     difference = results[0].difference
     if difference is None:
@@ -189,7 +198,7 @@ def _differs(results: Sequence[Result], text: str, look: Look) -> Iterator[str]:
     yield look.paint(_BOLD, f"── {named}{more} ──")
     yield f"   where     {difference.place}"
     if difference.keys:
-        keys = (f"`{key}`{_at_line(text, key)}" for key in difference.keys)
+        keys = (f"`{key}`{_at_line(text, key, variant)}" for key in difference.keys)
         yield f"   key       {' or '.join(keys)}"
     if difference.hint:
         yield f"   note      {difference.hint}"
@@ -199,8 +208,8 @@ def _differs(results: Sequence[Result], text: str, look: Look) -> Iterator[str]:
     yield f"   file      {_shown(difference.file, look, columns)}"
 
 
-def _at_line(text: str, key: str) -> str:
-    line = line_of(text, key)
+def _at_line(text: str, key: str, variant: str | None) -> str:
+    line = line_of(text, key, variant)
     return "" if line is None else f" (line {line})"
 
 
@@ -240,9 +249,17 @@ def _misread(witness: Misreading, look: Look) -> Iterator[str]:
     columns = max(look.columns - len("   instead   "), 20)
     yield ""
     yield look.paint(_BOLD, "── a conversation that would be read wrongly ──")
-    yield f"   text      {_cut(witness.text, columns)}"
-    yield f"   meant     {_cut(json.dumps(witness.expected, ensure_ascii=False), columns)}"
-    yield f"   read      {_cut(json.dumps(witness.read, ensure_ascii=False), columns)}"
+    # The messages before the first that differs are read rightly, and are left out.
+    pairs = zip(witness.expected, witness.read, strict=False)
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    text = "".join(map(picture, witness.text))
+    if same and width(text) > columns:
+        text = f"…{text[-columns + 1 :]}"
+    yield f"   text      {_cut(text, columns)}"
+    for name, messages in (("meant", witness.expected), ("read", witness.read)):
+        place = f"messages[{same}:] is " if same else ""
+        shown = json.dumps(messages[same:], ensure_ascii=False)
+        yield f"   {name:<9} {_cut(place + shown, columns)}"
     for notice in witness.notices[:_NAMED]:
         yield f"   notice    {_cut(notice, columns)}"
 
