@@ -62,6 +62,7 @@ def derive(codec: Codec, model: str) -> str:
     source = json.dumps(f"chat template of {model}", ensure_ascii=False)
     text = re.sub(r'^name = ".*"$', lambda _: f'name = "{name}"', text, flags=re.MULTILINE)
     text = re.sub(r'^source = ".*"$', lambda _: f"source = {source}", text, flags=re.MULTILINE)
+    text = _named(text)
     left_out = _left_out(codec, Codec(_load(text), codec.vocab))
     head = [
         f"Derived from the chat template of {model} by `chatcodec derive`.",
@@ -70,6 +71,19 @@ def derive(codec: Codec, model: str) -> str:
         "`chatcodec formats check` compares it with the template, as it is changed by hand.",
     ]
     return "".join(f"# {' '.join(line.split())}\n" for line in head) + "\n" + text
+
+
+def _named(text: str) -> str:
+    """Name control tokens by their spellings: `{IM_START}` in place of `{C0}`."""
+    tokens = re.findall(r'^(C\d+) = (".*")$', text, flags=re.MULTILINE)
+    names: dict[str, str] = {}
+    for old, spelling in tokens:
+        given = json.loads(spelling)
+        words = re.sub(r"[^A-Z0-9]+", "_", given.upper()).strip("_")
+        name = f"{words}_END" if given.startswith(("</", "[/")) else words
+        names[old] = name if name[:1].isalpha() and name not in names.values() else old
+    pattern = r"^C\d+(?= = )|(?<=[{|])C\d+(?=[|}])"
+    return re.sub(pattern, lambda found: names.get(found[0], found[0]), text, flags=re.MULTILINE)
 
 
 def _exact(codec: Codec, turns: str) -> Iterator[tuple[str, int]]:
