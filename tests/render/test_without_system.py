@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chatcodec import Codec, Format, MessageError, Vocab
+from chatcodec import Codec, Format, FormatError, MessageError, Vocab
 from data import EMBEDDED_MODEL
 
 if TYPE_CHECKING:
@@ -92,3 +92,12 @@ def test_a_date_that_stays_as_it_is_may_be_any_word(tmp_path: Path) -> None:
     text = re.sub(r"\{date:\w+\}", "{date}", FILE)
     codec = codec_of(tmp_path, text)
     assert "It is today." in codec.encode(USER, date="today").text
+
+
+def test_white_space_beside_a_token_is_no_end_of_the_text(tmp_path: Path) -> None:
+    """A system row that trims reads the turn whole: only its own ends are trimmed."""
+    trimmed = FILE.replace('system = "{S}{content}{E}"', 'system = "{S}{content:trim}{E}"')
+    assert codec_of(tmp_path, trimmed).encode(USER).text.startswith("<|s|>Help. <|t|>.<|e|>")
+    for old, new in (("{S}Help.", "{S} Help."), (" {T}.{E}", " {T}. {E}")):
+        with pytest.raises(FormatError, match="has white space at an end of its text"):
+            codec_of(tmp_path, trimmed.replace(old, new))

@@ -226,6 +226,8 @@ pub(crate) enum BeginWhen {
     Always,
     /// Those in which reasoning is not refused.
     Thinking,
+    /// Those without tools.
+    WithoutTools,
 }
 
 /// The place of a system message.

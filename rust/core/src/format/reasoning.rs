@@ -237,8 +237,9 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     } else {
         wrong(
             key,
-            "has something else after its reasoning; expected `{content}` there, without a filter of JSON, or a literal and \
-             `{content}`",
+            "has something else after its guard of reasoning; expected `{content}` there, without a filter of JSON, or a \
+             literal and `{content}`. A row without `{content}` has no such guard: write `{OPEN}{reasoning}{CLOSE}`, \
+             and messages without reasoning in a row of their own",
         )
     }
 }

@@ -95,7 +95,9 @@ pub(super) fn results(
         return wrong(&second.key, problem);
     }
     if !matches!(item.first(), Some(Piece::Control(_))) {
-        let problem = "begins with text, expected a control token, or `losses` with `results`";
+        let problem = "begins with text, expected a control token, or `losses` with `results`. If one pair of control \
+                       tokens holds all results, write the pair in `turn.tool` in place of `results`, and refuse several \
+                       by `refuses = [\"several results\"]`";
         return wrong(&rows[at].key, problem);
     }
     rules::check_row(&rows[at].key, &item)?;

@@ -299,7 +299,8 @@ pub(super) fn check_head(key: &str, head: &[&Piece], text: Option<&Piece>) -> Ch
     {
         return wrong(
             key,
-            "has the token that opens it a second time before its text, expected it once",
+            "has the token that opens it a second time before its text, expected it once: a row is one turn, and a turn \
+             of the format's own before all others is `turn.begin`",
         );
     }
     for piece in head {

@@ -99,8 +99,8 @@ pub(super) fn check(
         if markers.any(|at| at == 0 || at > body) {
             return wrong(
                 &row.key,
-                "has a marker of `text` first or after its text, expected control tokens there, and the \
-                 marker around `{reasoning}` only",
+                "has a marker of `text` first or after its text, expected the marker around `{reasoning}` only, and \
+                 a control token that opens the turn before it",
             );
         }
     }

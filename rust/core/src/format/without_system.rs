@@ -116,15 +116,20 @@ fn turn(text: &str, patterns: &Patterns, rows: &[RowSpec]) -> Checked<FixedTurn>
     if inside.is_empty() {
         return wrong(KEY, format!("has no text for `{}`, expected some", row.key));
     }
-    for piece in [inside.first(), inside.last()].into_iter().flatten() {
+    // `{content:trim}` reads `  a{TOKEN} b` without the spaces at the beginning: those beside tokens stay.
+    for (piece, [before, after]) in [(inside.first(), ["", "x"]), (inside.last(), ["x", ""])] {
+        let trims = |text: &str| {
+            let text = format!("{before}{text}{after}");
+            filter.unwrap_or_default().trim(&text) != text
+        };
         match piece {
-            Piece::Optional { .. } => {
+            Some(Piece::Optional { .. }) => {
                 return wrong(
                     KEY,
                     "has a guard at an end of its text, expected a literal or a token there",
                 );
             }
-            Piece::Literal(text) if filter.unwrap_or_default().trim(text) != text => {
+            Some(Piece::Literal(text)) if trims(text) => {
                 let problem = format!(
                     "has white space at an end of its text, which `{}` trims, expected none",
                     row.key
