@@ -19,9 +19,9 @@
 // `scripts/floors.py` checks it.
 
 mod error;
-mod lock;
 mod token;
 
+mod lock;
 mod stop;
 mod utf8;
 
