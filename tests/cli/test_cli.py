@@ -389,7 +389,6 @@ def test_formats() -> None:
         ("Nanbeige/Nanbeige4.1-3B", "nanbeige4.1"),
         ("Tele-AI/TeleChat2-7B", "telechat2"),
         ("CohereLabs/North-Mini-Code", "cohere2moe"),
-        ("unsloth/SmolLM3-3B-GGUF", "smollm3"),
     ],
 )
 def test_the_format_of_a_model(model: str, name: str) -> None:
