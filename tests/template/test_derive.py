@@ -38,6 +38,18 @@ def test_the_command_writes_a_file_that_loads(
     assert main(["encode", "--format", str(written), "--vocab", "no"]) == 2
 
 
+def test_control_tokens_have_names_by_their_spellings() -> None:
+    source = """{% for m in messages %}<|im_start|>{{ m.role }}:
+{{ m.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant:
+{% endif %}"""
+    file = derive(Codec(Template(source), Vocab.embedded()), "mine")
+    control = file.partition("[control]\n")[2].partition("\n\n")[0].splitlines()
+    assert control == ['IM_START = "<|im_start|>"', 'IM_END = "<|im_end|>"']
+    assert '"{IM_START}user:\\n{content}{IM_END}\\n"' in file
+    assert "C0" not in file
+
+
 def test_what_is_left_out_is_said() -> None:
     source = SOURCE.replace("{{ m.content }}", "{{ m.content }}{{ m.tool_calls | tojson }}")
     source = "{% if tools %}{{ tools | tojson }}{% endif %}" + source
