@@ -2,11 +2,13 @@
 
 First, a conversation of many turns is read as the gateway reads it, with a memory and without, and
 its answers are kept. The engine and HTTP are left out. Every prompt with a memory is checked: it
-begins with the last prompt and its answer.
+begins with the last prompt and its answer. Looking up is what a memory does to a request beside the
+codec's work; it has the way of large requests to the process with the store.
 
 Then whole requests: gateways with and without a memory are processes before one scripted engine,
 and answer a request with so many turns in turn, as streams. The table has the CPU time of each,
-with that of the processes that read for it, as a median.
+with that of the processes that read for it, as a median, and how much of it looking up and keeping
+are by the first part.
 """
 
 from __future__ import annotations
@@ -14,26 +16,31 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import random
 import statistics
 import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from http.client import OK, HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import patch
 
 import uvicorn
 from chatcodec import Codec
 from chatcodec.adapters.stops import StopStrings
+from chatcodec.serve import reading
 from chatcodec.serve.apis import APIS
 from chatcodec.serve.bodies import parse_body
 from chatcodec.serve.demo.engine import engine
-from chatcodec.serve.memory import MemoryStore, turn_of
-from chatcodec.serve.memory.said import History
+from chatcodec.serve.memory import MemoryStore, recall, turn_of
+from chatcodec.serve.memory.far import FarStore
 from chatcodec.serve.memory.sqlite import SqliteStore
+from chatcodec.serve.pool import LARGE
 from chatcodec.serve.reading import Reader
 from chatcodec.serve.settings import Settings
 
@@ -42,13 +49,17 @@ from .load import MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from multiprocessing.connection import Connection
 
+    from chatcodec import Stream
+    from chatcodec.adapters import Request
     from chatcodec.serve.memory import Store
+    from chatcodec.serve.reading import Read
 
     from .gateway import Server
 
 TURNS = 100
-SHOWN = (1, 5, 10, 20, 50, 100)
+SHOWN = (2, 5, 10, 20, 50, 100)
 REPEATED = 3
 WORDS = [
     "the",
@@ -77,7 +88,7 @@ SETTLES = 0.02
 
 @dataclass
 class Cost:
-    """Seconds for one turn: to read its request, to look its history up, to keep its answer."""
+    """Seconds of CPU for one turn: to read its request, looking up among them, and to keep it."""
 
     ids: int
     reading: float
@@ -92,42 +103,95 @@ def talk(codec: Codec, store: Store | None) -> list[Cost]:
     def text() -> str:
         return " ".join(chosen.choices(WORDS, k=150))
 
-    reader = Reader(codec, Settings(backend="http://-", names=("m",), readers=0), store)
+    settings = Settings(backend="http://-", names=("m",), readers=0)
+    far = None if store is None else FarStore(cast("Connection", Near(store)))
+    readers = [Reader(codec, settings, each) for each in (store, far)]
     messages, costs, seen = [{"role": "user", "content": text()}], [], list[int]()
     for number in range(TURNS):
         raw = json.dumps({"messages": messages}).encode()
-        start = time.perf_counter()
-        read = reader.read(APIS[0], parse_body(raw))
-        middle = time.perf_counter()
-        looked = time.perf_counter()
-        if store is not None:
-            history = History(("",), read.request.messages)
-            store.find([each.key for each in reversed(history.answers)])
-        looked = time.perf_counter() - looked
+        start, looked = time.thread_time(), list[float]()
+        with patch.object(reading, "recall", partial(recalled, looked)):
+            read = readers[len(raw) > LARGE].read(APIS[0], parse_body(raw))
+        middle = time.thread_time()
         said = text()
         sampled = [*codec.vocab.encode(said), codec.stop_ids[0]]
         prompt = read.prompt.ids.tolist()
         if store is not None and prompt[: len(seen)] != seen:
             sys.exit("a prompt does not begin with the last one and its answer")
-        stream, begun = codec.stream(prompt), time.perf_counter()
-        if store is not None and read.recalled is not None:
-            turn = turn_of(
-                recalled=read.recalled,
-                request=read.request,
-                prompt=read.prompt.ids,
-                stream=stream,
-                sampled=sampled,
-                logprobs=[],
-                reason="stop",
-                stops=StopStrings(()),
-                id=f"chatcmpl-{number}",
-                choice=0,
-            )
-            store.add(turn)
-        costs.append(Cost(len(prompt), middle - start, looked, time.perf_counter() - begun))
+        stream, begun = codec.stream(prompt), time.thread_time()
+        keep(store, read, stream, sampled, f"chatcmpl-{number}")
+        costs.append(Cost(len(prompt), middle - start, sum(looked), time.thread_time() - begun))
         seen = [*prompt, *sampled]
         messages += [{"role": "assistant", "content": said}, {"role": "user", "content": text()}]
     return costs
+
+
+class Timed:
+    """A codec that counts the seconds of its work."""
+
+    def __init__(self, codec: Codec) -> None:
+        """Begin."""
+        self.codec, self.spent = codec, 0.0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """Give what the codec has, with a clock around methods."""
+        found = getattr(self.codec, name)
+        if not callable(found):
+            return found
+
+        def timed(*given: Any, **more: Any) -> Any:  # noqa: ANN401
+            start = time.thread_time()
+            try:
+                return found(*given, **more)
+            finally:
+                self.spent += time.thread_time() - start
+
+        return timed
+
+
+def recalled(looked: list[float], request: Request, *rest: Any) -> Any:  # noqa: ANN401
+    """Recall, and keep the seconds but for those of the codec."""
+    codec, start = Timed(request.codec), time.thread_time()
+    found = recall(replace(request, codec=cast("Codec", codec)), *rest)
+    looked.append(time.thread_time() - start - codec.spent)
+    return found
+
+
+class Near:
+    """A connection to a store in this process, with all that is sent over it."""
+
+    def __init__(self, store: Store) -> None:
+        """Take the store."""
+        self.store, self.answer = store, b""
+
+    def send_bytes(self, asked: bytes) -> None:
+        """Take a question, and answer it."""
+        self.answer = pickle.dumps(pickle.loads(asked).answer(self.store))  # noqa: S301 (our own)
+
+    def recv(self) -> Any:  # noqa: ANN401
+        """Give the answer."""
+        return pickle.loads(self.answer)  # noqa: S301 (our own)
+
+
+def keep(
+    store: Store | None, read: Read, stream: Stream, sampled: Sequence[int], answer: str
+) -> None:
+    """Keep an answer that has ended, as the gateway does."""
+    if store is None or read.recalled is None:
+        return
+    turn = turn_of(
+        recalled=read.recalled,
+        request=read.request,
+        prompt=read.prompt.ids,
+        stream=stream,
+        sampled=sampled,
+        logprobs=[],
+        reason="stop",
+        stops=StopStrings(()),
+        id=answer,
+        choice=0,
+    )
+    store.add(turn)
 
 
 def best(codec: Codec, kind: str) -> list[Cost]:
@@ -268,11 +332,13 @@ def main() -> int:
         times += [memory.keeping, file.keeping]
         shown = [f"{seconds * 1000:8.2f}" for seconds in times]
         sys.stdout.write(f"{turn:4} {none.ids:7}   {'  '.join(shown)}\n")
-    sys.stdout.write("\nturns   a request: without   memory     file   (ms of CPU)   more\n")
+    sys.stdout.write("\nturns   a request: without   memory     file   (ms of CPU)   share of it\n")
     for turns, (off, *on) in requests(TIMES):
         row = "  ".join(f"{seconds * 1000:8.2f}" for seconds in (off, *on))
-        more = "  ".join(f"{each / off - 1:6.1%}" for each in on)
-        sys.stdout.write(f"{turns:5}           {row}               {more}\n")
+        own = (costs[kind][turns - 1] for kind in ("memory", "file"))
+        spent = [cost.looking + cost.keeping for cost in own]
+        share = "  ".join(f"{one / all_:6.1%}" for one, all_ in zip(spent, on, strict=True))
+        sys.stdout.write(f"{turns:5}           {row}               {share}\n")
     return 0
 
 

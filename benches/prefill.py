@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chatcodec import Codec, Vocab, collect
-from chatcodec.adapters.stops import StopStrings
 from chatcodec.serve.apis import APIS
-from chatcodec.serve.memory import MemoryStore, turn_of
+from chatcodec.serve.memory import MemoryStore
 from chatcodec.serve.reading import Reader
 from chatcodec.serve.settings import Settings
 
-from .memory import WORDS
+from .memory import WORDS, keep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,20 +117,7 @@ class Agent:
         self.engine.seen.append([*prompt, *sampled])
         stream = self.codec.stream(prompt, tools=TOOLS)
         message = collect([*stream.copy().push(sampled), *stream.copy().finish()])
-        if self.store is not None and read.recalled is not None:
-            turn = turn_of(
-                recalled=read.recalled,
-                request=read.request,
-                prompt=read.prompt.ids,
-                stream=stream,
-                sampled=sampled,
-                logprobs=[],
-                reason="stop",
-                stops=StopStrings(()),
-                id=f"chatcmpl-{len(self.messages)}",
-                choice=0,
-            )
-            self.store.add(turn)
+        keep(self.store, read, stream, sampled, f"chatcmpl-{len(self.messages)}")
         message["reasoning_content"] = message.pop("reasoning", "")
         return message
 

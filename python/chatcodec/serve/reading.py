@@ -19,7 +19,7 @@ from chatcodec.serve.errors import ApiError
 from chatcodec.serve.grammars import Wish, read_wish
 from chatcodec.serve.ids import Ids
 from chatcodec.serve.media import check_placeholders, read_media
-from chatcodec.serve.memory import fingerprint, recall
+from chatcodec.serve.memory import Histories, fingerprint, recall
 from chatcodec.serve.policy import Policy
 from chatcodec.serve.prompts import Prompt
 from chatcodec.serve.shapes import check_shapes
@@ -62,7 +62,7 @@ class Reader:
         """
         self.codec, self.settings, self.policy = codec, settings, Policy.of(settings)
         self.store = store
-        self._scope = "" if store is None else fingerprint(codec)
+        self._histories = None if store is None else Histories(fingerprint(codec))
         self.ids = Ids(codec)
         self.sorter = Sorter(self.policy, BACKENDS[settings.engine].known())
 
@@ -179,10 +179,10 @@ class Reader:
         self, request: Request, client: str, session: str
     ) -> tuple[Encoding, Recalled | None]:
         """Encode a prompt, with the ids of what was answered. Raises as `encode` does."""
-        if self.store is None:
+        if self.store is None or self._histories is None:
             return self.encode(request), None
         with template_errors():
-            prompt, recalled = recall(request, self.store, client, session, self._scope)
+            prompt, recalled = recall(request, self.store, self._histories, client, session)
         check_placeholders(prompt, self.policy)
         return prompt, recalled
 

@@ -4,8 +4,8 @@ A client of chat completions sends text back. The ids that a model sampled are n
 the text is encoded, and a template may leave reasoning out. With a store of turns, the next prompt
 begins with exactly the ids that the model saw and sampled.
 
-`said` reads a client's history, `recall` makes the prompt, `record` makes the turn of an answer,
-and a `Store` keeps it.
+`said` reads a client's history, `histories` those that go on with one that was read, `recall` makes
+the prompt, `record` makes the turn of an answer, and a `Store` keeps it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import hashlib
 import pickle
 from typing import TYPE_CHECKING
 
+from chatcodec.serve.memory.histories import Histories
 from chatcodec.serve.memory.recall import Recalled, recall
 from chatcodec.serve.memory.record import turn_of
 from chatcodec.serve.memory.store import Finder, MemoryStore, Store
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Finder",
+    "Histories",
     "MemoryStore",
     "Recalled",
     "Store",

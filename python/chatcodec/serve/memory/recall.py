@@ -7,14 +7,17 @@ encoded. Cost: a hash of the history, a look-up, and the encoding of what is new
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from chatcodec.adapters._history import with_objects
 from chatcodec.errors import MessageError, TemplateError
 from chatcodec.serve.log import LOG
-from chatcodec.serve.memory.said import History, Said, call_id_of, hash_of
+from chatcodec.serve.memory.histories import Scope
+from chatcodec.serve.memory.said import Said, call_id_of, hash_of
 from chatcodec.serve.memory.turns import ids_of
 
 if TYPE_CHECKING:
@@ -22,13 +25,18 @@ if TYPE_CHECKING:
 
     from chatcodec import Encoding
     from chatcodec.adapters import Request
+    from chatcodec.serve.memory.histories import Histories
+    from chatcodec.serve.memory.said import History
     from chatcodec.serve.memory.store import Finder
-    from chatcodec.serve.memory.turns import Path, Turn
+    from chatcodec.serve.memory.turns import Path
 
 __all__ = ["Recalled", "recall"]
 
 _TRIES = 4
 """Known parts of one history that are tried, the longest first."""
+
+_NUMBER = re.compile(r"call_\d+")
+"""The id of a call for which a model wrote none."""
 
 _ENDS = ("add_generation_prompt", "continue_final")
 """Options of a request that say nothing of what a prompt begins with."""
@@ -73,30 +81,28 @@ class Recalled:
 
 
 def recall(
-    request: Request, store: Finder, client: str, session: str, codec: str
+    request: Request, store: Finder, histories: Histories, client: str, session: str
 ) -> tuple[Encoding, Recalled]:
     """Encode the prompt of a request, as far as it is known by its ids.
 
-    `client`, `session` and the hash of the codec part histories. Raises what `Request.encode`
-    raises.
+    `client`, `session` and the codec part histories. Raises what `Request.encode` raises.
     """
-    return _Recall(request, store, client, session, codec).prompt()
+    options = {key: each for key, each in request.options.items() if key not in _ENDS}
+    scope = Scope(client, session, histories.codec, request.tools, options)
+    return _Recall(request, store, scope, histories.read(scope, request.messages)).prompt()
 
 
 class _Recall:
     """One request whose history is looked up."""
 
-    def __init__(
-        self, request: Request, store: Finder, client: str, session: str, codec: str
-    ) -> None:
-        self.request, self.store = request, store
-        self.client, self.session = client, session
-        options = {key: each for key, each in request.options.items() if key not in _ENDS}
-        told = (json.dumps(each, sort_keys=True, default=str) for each in (request.tools, options))
-        self.history = History((client, session, codec, *told), request.messages)
+    def __init__(self, request: Request, store: Finder, scope: Scope, history: History) -> None:
+        self.request, self.store, self.history = request, store, history
+        self.client, self.session = scope.client, scope.session
         self.answers = self.history.answers
         self.continues = bool(request.options.get("continue_final")) and bool(self.answers)
         self.failed = False
+        self.ids = 0
+        """Ids of the known turns that the prompt begins with."""
 
     def prompt(self) -> tuple[Encoding, Recalled]:
         tried = 0
@@ -137,7 +143,9 @@ class _Recall:
         for nth, turn in enumerate(path):
             if turn.number >= len(self.answers):
                 return False
-            if turn.others != _hash_of(self.answers[at : turn.number]):
+            if (at != turn.number or turn.others) and (
+                turn.others != _hash_of(self.answers[at : turn.number])
+            ):
                 return False
             goes_on = nth + 1 < len(path) and path[nth + 1].opened is not None
             own = self.answers[turn.number].reasoning
@@ -155,25 +163,36 @@ class _Recall:
         if not new and self.continues and sampled and sampled[-1] in codec.stop_ids:
             return None  # the turn has ended, and what goes on would come after its end
         options: dict[str, Any] = {**request.options, "on_unsupported": "drop", "unknown": "ignore"}
-        own = self.own_ids(path)
-        messages = _renamed(self.reasoned(path, answer.start), own)
+        messages = self.reasoned(path, answer.start)
         options |= {"add_generation_prompt": True, "continue_final": False}
         if turn.opened is not None:
             begun = {**request.messages[answer.start], "content": answer.text[: turn.opened]}
             messages = [*messages, begun]
             options |= {"add_generation_prompt": False, "continue_final": True}
-        try:
-            prompt = codec.adopt(prompt_ids, messages, tools=request.tools or None, **options)
+
+        def write(messages: Sequence[Any], own: dict[str, str]) -> Encoding:
+            messages, tools = _renamed(messages, own), request.tools or None
+            prompt = codec.adopt(prompt_ids, messages, tools=tools, **options)
             return request.extend(prompt, sampled, _renamed(new, own))
-        except (MessageError, TemplateError):
-            # Whatever it is, a new encoding of the whole history does without.
-            return None
+
+        self.ids = len(prompt_ids) + len(sampled)
+        own = self.own_ids(path)
+        with suppress(MessageError, TemplateError):
+            return write(messages, own)
+        # A template may refuse calls that were cut: their numbers, which no model wrote, and texts
+        # as their arguments. Whatever it is, a new encoding of the whole history does without.
+        with suppress(MessageError, TemplateError):
+            written = {told: id_ for told, id_ in own.items() if not _NUMBER.fullmatch(id_)}
+            return write(with_objects(messages), written)
+        self.ids = 0
+        return None
 
     def own_ids(self, path: Path) -> dict[str, str]:
         """Give the ids that the model's format has for calls, by those that the client has."""
         pairs = (
             (call.id, own)
             for turn in path
+            if turn.calls
             for call, (_, own) in zip(self.answers[turn.number].calls, turn.calls, strict=False)
         )
         return {told: own for told, own in pairs if own and own != told}
@@ -194,8 +213,7 @@ class _Recall:
         reached = 0 if last is None else last.number + 1
         numbers = {turn.number for turn in path}
         open_ = self.answers[-1] if self.continues else None
-        notes = () if last is None or prompt is None else _notes(last, prompt)
-        ids = sum(len(turn.appended) + len(turn.sampled) for turn in path) // 4
+        notes = () if last is None or prompt is None else _notes(path, prompt)
         end = count - (open_ is not None)
         return Recalled(
             base=self.history.base if open_ is None else open_.base,
@@ -207,7 +225,7 @@ class _Recall:
             reasoning=_reasoning(path, open_),
             before=b"" if last is None else last.id,
             root=b"" if last is None else last.root,
-            ids=ids,
+            ids=self.ids,
             known=len(numbers),
             unknown=count - len(numbers),
             others=_hash_of(self.answers[reached:end]),
@@ -233,9 +251,18 @@ def _reasoning(path: Path, open_: Said | None) -> str:
     return open_.reasoning or (path[-1].reasoning if path else "")
 
 
-def _notes(last: Turn, prompt: Encoding) -> tuple[tuple[str, str], ...]:
-    new = tuple((note.kind, note.text) for note in prompt.notes)
+def _notes(path: Path, prompt: Encoding) -> tuple[tuple[str, str], ...]:
+    last = path[-1]
+    new = [(note.kind, note.text) for note in prompt.notes]
+    new += [("text", f"the id `{id_}` is that of an earlier call") for id_ in _repeated(path)]
     return (*last.notes, *(note for note in new if note not in last.notes))
+
+
+def _repeated(path: Path) -> list[str]:
+    """Give the ids of the last calls that a model wrote before; a format may number calls."""
+    own = [id_ for _, id_ in path[-1].calls if id_ and not _NUMBER.fullmatch(id_)]
+    earlier = {id_ for turn in path[:-1] for _, id_ in turn.calls} if own else set()
+    return [id_ for id_ in own if id_ in earlier]
 
 
 def _hash_of(answers: Sequence[Said]) -> bytes:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Call", "History", "Said", "call_id_of", "hash_of", "said_of"]
+__all__ = ["Call", "History", "Said", "call_id_of", "hash_of", "is_answer", "said_of"]
 
 _TEXTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text")
 """Types of parts that are text. No set: a client may send what has no hash."""
@@ -74,13 +74,20 @@ class Said:
 class History:
     """A client's messages: their answers, with their keys."""
 
-    def __init__(self, scope: Sequence[str], messages: Sequence[Any]) -> None:
-        """Read messages. `scope` is all else that a prompt depends on; it parts clients, too."""
-        self._ids: dict[str, int] = {}
-        self.answers: list[Said] = []
-        self.base = hash_of(*scope)
+    def __init__(
+        self, scope: Sequence[str], messages: Sequence[Any], before: History | None = None
+    ) -> None:
+        """Read messages. `scope` is all else that a prompt depends on; it parts clients, too.
+
+        `before` is the history of the first of these messages in the same scope, of which the last
+        is no answer.
+        """
+        self._ids: dict[str, int] = {} if before is None else {**before._ids}  # noqa: SLF001
+        self.answers: list[Said] = [] if before is None else [*before.answers]
+        self.base: bytes = hash_of(*scope) if before is None else before.base
         """The hash of all messages."""
-        at = 0
+        self.end = len(messages)
+        at = 0 if before is None else before.end
         while at < len(messages):
             at = self._read(messages, at)
 
@@ -208,6 +215,11 @@ def _end_of(messages: Sequence[Any], start: int) -> int:
     while end < len(messages) and (_is_item(messages[end]) or _is_own(messages[end])):
         end += 1
     return end
+
+
+def is_answer(message: object) -> bool:
+    """Whether a message is an answer, or a part of one."""
+    return _is_own(message) or _is_item(message)
 
 
 def _is_item(message: object) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import fields
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from chatcodec.serve.memory.paths import Paths
 from chatcodec.serve.memory.store import MOST
 from chatcodec.serve.memory.turns import Turn
 
@@ -65,6 +66,7 @@ _PATH = f"""
 WITH RECURSIVE path (at, id) AS (
     SELECT 0, ? UNION ALL
     SELECT path.at + 1, turns.before FROM path JOIN turns ON turns.id = path.id
+    WHERE turns.before != ?
 )
 SELECT {_FIELDS} FROM path JOIN turns USING (id) ORDER BY at DESC
 """  # noqa: S608 (constants alone)
@@ -84,6 +86,7 @@ class SqliteStore:
         self.most = most
         # Two, so that who reads does not wait with who writes.
         self._reading, self._writing = _File(File(path)), _File(File(path))
+        self._found = Paths()
         with self._writing.connection():
             pass
 
@@ -110,7 +113,7 @@ class SqliteStore:
                 found = {key for (key,) in connection.execute(known, asked)}
                 for at, key in enumerate(asked):
                     if key in found:
-                        return start + at, self._paths(connection, key)
+                        return start + at, self._paths(connection, key, asked[at:])
         return len(keys), []
 
     def ends(self, client: str | None) -> Iterator[Path]:
@@ -123,7 +126,7 @@ class SqliteStore:
             ids = connection.execute(last, (client, client)).fetchall()
         for id_ in ids:
             with self._reading.connection() as connection:
-                path = tuple(map(_turn, connection.execute(_PATH, id_)))
+                path = tuple(map(_turn, connection.execute(_PATH, (*id_, b""))))
             if path and not path[0].before:
                 yield path
 
@@ -133,13 +136,27 @@ class SqliteStore:
         with self._writing.connection() as connection, _transaction(connection):
             return connection.execute(attach, (value, answer, client, choice)).rowcount > 0
 
-    @staticmethod
-    def _paths(connection: sqlite3.Connection, key: bytes) -> list[Path]:
+    def _paths(
+        self, connection: sqlite3.Connection, key: bytes, keys: Sequence[bytes]
+    ) -> list[Path]:
+        """Give the paths to the turns of a key. The path to one of some keys may be known."""
+        known, size = self._found.take(keys)
+        last = known[-1].id if known else b""
         latest = "SELECT id FROM turns WHERE key = ? ORDER BY latest DESC LIMIT ?"
-        ids = connection.execute(latest, (key, MOST)).fetchall()
-        paths = [tuple(map(_turn, connection.execute(_PATH, id_))) for id_ in ids]
-        # A conversation that is forgotten meanwhile has no path.
-        return [path for path in paths if path and not path[0].before]
+        found: list[tuple[Path, int, Path]] = []
+        for (id_,) in connection.execute(latest, (key, MOST)).fetchall():
+            if id_ == last:
+                found.append((known, size, ()))
+                continue
+            rest = tuple(map(_turn, connection.execute(_PATH, (id_, last))))
+            # A conversation that is forgotten meanwhile has no path.
+            if rest and not rest[0].before:
+                found.append(((), 0, rest))
+            elif rest and rest[0].before == last:
+                found.append((known, size, rest))
+        if found:
+            self._found.keep(*found[0])
+        return [before + rest for before, _, rest in found]
 
     def add(self, turn: Turn) -> None:
         """Keep a turn, and forget the conversations that were not used for the longest time."""

@@ -91,12 +91,6 @@ def id_of(key: bytes, before: bytes, appended: bytes, sampled: bytes) -> bytes:
 
 def ids_of(path: Path) -> tuple[array[int], array[int]]:
     """Give the ids of the last turn's prompt, and those that were sampled for it."""
-    *earlier, last = path
-    prompt = array("i")
-    for turn in earlier:
-        prompt.frombytes(turn.appended)
-        prompt.frombytes(turn.sampled)
-    prompt.frombytes(last.appended)
-    sampled = array("i")
-    sampled.frombytes(last.sampled)
-    return prompt, sampled
+    parts = [part for turn in path for part in (turn.appended, turn.sampled)]
+    sampled = parts.pop()
+    return array("i", b"".join(parts)), array("i", sampled)
