@@ -16,7 +16,7 @@ from chatcodec.adapters._drops import Drops
 from chatcodec.adapters._history import broken, with_objects
 from chatcodec.adapters._plain import body_of
 from chatcodec.adapters._tools import allowed_tools, is_strict, read_choice, read_tools
-from chatcodec.errors import MessageError
+from chatcodec.errors import MessageError, TemplateError
 from chatcodec.options import PROMPT_OPTIONS
 
 if TYPE_CHECKING:
@@ -112,6 +112,9 @@ class Request:
             return write(messages, **given)
         except MessageError as error:
             if given.get("on_arguments") != "string" or not error.path.endswith(ARGUMENTS):
+                raise
+        except TemplateError:
+            if given.get("on_arguments") != "string" or not broken(messages, ()):
                 raise
         # A format that writes the members of objects has no place for a text.
         return write(with_objects(messages), **given)
