@@ -12,7 +12,7 @@
 //! of its turn are read, and must give the message in its canonical form. If the model wrote
 //! another spelling, its ids stay, the end of its turn must leave the message as it was read, and a
 //! [`Note`](crate::Note) describes the difference from a new encoding. An id with another meaning
-//! in its place is refused, with its position.
+//! in its place is refused, with its position; a tag that was cut at the end of an answer stays.
 
 mod answer;
 mod notes;

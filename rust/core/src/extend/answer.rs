@@ -1,5 +1,7 @@
 //! A completion as a message, and the places at which the following ids may join it.
 
+use std::ops::Range;
+
 use super::{ANSWER, End, turn_end, unlinked};
 use crate::codec::{Codec, collect};
 use crate::encode::Encoding;
@@ -14,6 +16,10 @@ use chatcodec_vocab::{TokenId, TokenKind};
 
 pub(super) fn is_end(event: &Event) -> bool {
     matches!(event.kind, EventKind::TurnEnd { .. })
+}
+
+fn is_malformed(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Notice { kind: NoticeKind::Malformed, .. })
 }
 
 fn is_notice(event: &Event) -> bool {
@@ -142,7 +148,7 @@ impl Answer {
         events.append(&mut last);
         let begun = match after {
             After::Prompt => asked,
-            After::Conversation => begin_of(codec, &events, asked, base, completion)?,
+            After::Conversation => begin_of(codec, &events, asked..pushed, base, completion)?,
         };
         events.drain(..begun);
         let before = begun.saturating_sub(pushed);
@@ -174,6 +180,9 @@ impl Answer {
                 EventKind::Notice { kind: NoticeKind::Malformed, .. } => is_rejected = true,
                 // After an incomplete call, only its end may follow.
                 EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. } if is_rejected => {}
+                // The last tokens may be the beginning of a tag that was cut.
+                EventKind::Notice { kind: NoticeKind::UnexpectedControl, .. }
+                    if nth >= pushed && !is_ended => {}
                 // A token without a meaning at its place cannot stay.
                 EventKind::Notice {
                     kind: NoticeKind::UnexpectedControl | NoticeKind::UnknownId,
@@ -355,14 +364,15 @@ fn stands_for_all(codec: &Codec, prompt: &Encoding) -> bool {
 }
 
 /// The first event of the answer. Its turn begins before the completion or with it, and no other event
-/// comes between.
+/// comes between. `pushed` are the events of its ids.
 fn begin_of(
     codec: &Codec,
     events: &[Event],
-    asked: usize,
+    pushed: Range<usize>,
     base: u32,
     completion: &[TokenId],
 ) -> Result<usize> {
+    let asked = pushed.start;
     let is_start =
         |event: &Event| matches!(event.kind, EventKind::TurnStart { role: Role::Assistant, .. });
     let is_before = |event: &Event| is_start(event) && event.tokens.start < base;
@@ -374,12 +384,15 @@ fn begin_of(
     let Some(begun) = begun else {
         // The answer is empty, or became part of the previous turn.
         return match events[asked..].iter().find(|event| !is_end(event)) {
+            // A call that was cut in its head is all that was said.
+            Some(said) if is_malformed(said) && pushed.is_empty() => Ok(asked),
             Some(said) => Err(wrong_at(codec, said, base, completion)),
             None => Ok(events.len()),
         };
     };
     // Before an answer that opens its own turn, only the end of the previous turn may come.
     match events[asked.min(begun)..begun].iter().find(|event| !is_end(event)) {
+        Some(stray) if is_malformed(stray) && pushed.is_empty() => Ok(asked),
         Some(stray) => Err(wrong_at(codec, stray, base, completion)),
         None => Ok(begun),
     }

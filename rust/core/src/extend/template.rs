@@ -4,6 +4,7 @@
 //! given ids, and what the template writes of the whole conversation from the end of the answer on. Cost: two
 //! renderings of the whole conversation at most, because a template may write any part otherwise once others follow.
 
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,8 +18,9 @@ use crate::encode::{
 };
 use crate::error::{Error, Result};
 use crate::event::{Event, EventKind, TurnReason};
-use crate::message::{Message, Owned, Role};
+use crate::message::{CallBody, Message, Owned, Role, call_id};
 use crate::render::Rendered;
+use crate::schema::ToolTypes;
 use crate::span::{SourceField, Span, SpanKind};
 use crate::templated::{self, TemplateWriter, Templated};
 use chatcodec_vocab::{Spelling, TokenId, TokenKind, excerpt};
@@ -40,11 +42,14 @@ impl Codec {
         };
         let index = prompt.trail().answer_index();
         let options = options_of(&given, options);
-        let answer = Answer::read(self, prompt, completion)?;
+        let answer = Answer::read(self, prompt, completion, new)?;
         let after = |error: Error| moved(error, index);
-        // What the answer says decides little of what follows it: a plain text may stand for it.
+        // What the answer says decides little of what follows it: calls without arguments, or a plain text, may stand
+        // for it.
         let mut refused = None;
-        for stands in [None, Some(Message::new(Role::Assistant, "x"))] {
+        let text = Message::new(Role::Assistant, "x");
+        let stand_ins = without_arguments(&answer.message).into_iter().chain([text]);
+        for stands in iter::once(None).chain(stand_ins.map(Some)) {
             let message = stands.as_ref().unwrap_or(&answer.message);
             let values = whole(&given.values, prompt, message, new);
             let written = writer.write(&values, self.vocab(), &options).and_then(|written| {
@@ -91,6 +96,17 @@ impl Codec {
         let messages = Owned::List(messages.iter().map(Owned::of_message).collect());
         TemplateGiven { values: Values { messages, tools: None }, ..TemplateGiven::default() }
     }
+}
+
+/// A message with calls of whose arguments nothing is said; `None` for a message without calls.
+fn without_arguments(message: &Message) -> Option<Message> {
+    let mut message = message.clone();
+    for call in &mut message.calls {
+        if let CallBody::Function { arguments, .. } = &mut call.body {
+            "{}".clone_into(arguments);
+        }
+    }
+    Some(message).filter(|message| !message.calls.is_empty())
 }
 
 /// The first new message with a text of which nothing is written.
@@ -197,7 +213,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn read(codec: &Codec, prompt: &Encoding, completion: &[TokenId]) -> Result<Self> {
+    fn read(codec: &Codec, prompt: &Encoding, completion: &[TokenId], new: &Owned) -> Result<Self> {
         let vocab = codec.vocab();
         if let Some(at) = completion.iter().position(|&id| vocab.token(id).is_none()) {
             let id = completion[at];
@@ -221,6 +237,12 @@ impl Answer {
             return Err(Error::message("completion", problem));
         };
         let mut stream = codec.stream(Some(prompt.ids()));
+        // A call without a mark is one only of a tool that is declared.
+        if let Some(tools) =
+            prompt.trail().given.as_ref().and_then(|given| given.values.tools.as_ref())
+        {
+            stream = stream.typed(&ToolTypes::read(&tools)?);
+        }
         let base = stream.position() as u32;
         let mut events = Vec::new();
         stream.push_all(&completion[..ids], &mut events);
@@ -235,9 +257,24 @@ impl Answer {
         events.truncate(end);
         let message = collect(&events).into_iter().next();
         let mut message = message.unwrap_or_else(|| Message::new(Role::Assistant, ""));
+        name_calls(&mut message, new);
         message.number_calls();
         let stop = stopped.map(|at| completion[at]).or(last);
         Ok(Self { message, events, base, ids, stop, rest, is_whole })
+    }
+}
+
+/// Gives calls without ids those of their results, in order, unless these are numbers as `parse` gives: the template may
+/// refuse numbers, which no model wrote.
+fn name_calls(message: &mut Message, new: &Owned) {
+    let Owned::List(new) = new else { return };
+    let id_of = |result: &Owned| result.get("tool_call_id")?.as_str().map(str::to_owned);
+    let ids: Vec<String> = new.iter().map_while(id_of).collect();
+    if (0..message.calls.len()).any(|number| ids.contains(&call_id(number))) {
+        return;
+    }
+    for (call, id) in message.calls.iter_mut().zip(ids) {
+        call.id.get_or_insert(id);
     }
 }
 
@@ -280,7 +317,12 @@ impl Turn {
             .find(|turn| turn.start >= first.text.start)
             .or(generated)
             .map(|turn| turn.start);
-        let slot = rendered.spans.iter().filter(is_own).rfind(is_slot);
+        // A template may write the names of calls again, in the results' headers.
+        let is_later =
+            |span: &&Span| span.source.message > index && span.text.start >= first.text.end;
+        let later = rendered.spans.iter().find(is_later).map_or(usize::MAX, |span| span.text.start);
+        let slots = || rendered.spans.iter().filter(is_own).filter(is_slot);
+        let slot = slots().rfind(|slot| slot.text.end <= later).or_else(|| slots().next_back());
         let begins = if is_resumed { generated } else { from.or(generated) };
         let said = slot.map_or_else(|| begins.or(generated), |slot| Some(slot.text.end))?;
         let start = begins.unwrap_or(first.text.start).min(said);
