@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import json
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from chatcodec.adapters.openai_chat import ChunkStream, collect
@@ -26,7 +27,7 @@ from completions import ids_of
 if TYPE_CHECKING:
     import random
 
-    from chatcodec import Codec
+    from chatcodec import Codec, Vocab
     from chatcodec.serve.memory import Recalled, Store
     from chatcodec.serve.reading import Read
 
@@ -58,6 +59,7 @@ class Asked:
     message: Message
     recalled: Recalled
     tools: list[Message] | None = None
+    reason: str = "stop"
 
 
 @dataclass
@@ -75,6 +77,7 @@ class Desk:
         settings = Settings(backend="http://-", names=("m",), memory=1, media_tokens=("image=3",))
         self.reader = Reader(self.codec, settings, self.store)
         self.answers = answers(self.codec, self.tools)
+        self.spelling = Spelling(self.codec.vocab)
 
     def ask(self, messages: list[Message], **more: Any) -> Asked:  # noqa: ANN401
         """Send a request, as a client does, and take the answer."""
@@ -82,12 +85,12 @@ class Desk:
 
     def ask_for(self, choices: int, messages: list[Message], **more: Any) -> list[Asked]:  # noqa: ANN401
         """Send a request for several choices, and take the answers."""
-        body = copy.deepcopy({"messages": messages, **more})
+        body = {"messages": messages, **more}
         if self.tools:
-            body["tools"] = copy.deepcopy(self.tools)
+            body["tools"] = self.tools
         if choices > 1:
             body["n"] = choices
-        read = self.reader.read(APIS[0], body, self.client)
+        read = self.reader.read(APIS[0], json.loads(json.dumps(body)), self.client)
         return [self._answer(read, messages, choice) for choice in range(choices)]
 
     def _answer(self, read: Read, messages: list[Message], choice: int) -> Asked:
@@ -116,8 +119,7 @@ class Desk:
         self.store.add(turn)
         ids = memoryview(turn.sampled).cast("i").tolist()
         message = told["choices"][0]["message"]
-        asked = copy.deepcopy(messages)
-        made = Asked(asked, prompt.tolist(), ids, message, read.recalled, self.tools)
+        made = Asked([*messages], prompt.tolist(), ids, message, read.recalled, self.tools, reason)
         self.asked.append(made)
         return made
 
@@ -131,21 +133,37 @@ class Desk:
 
     def split(self, ids: list[int]) -> list[int]:
         """Spell some texts by other ids: the bytes of a token by those of its parts."""
-        vocab, found = self.codec.vocab, []
-        control = set(vocab.control.values())
+        found = []
         for id_ in ids:
-            parts = [id_]
-            if id_ not in control and self.random.random() < 0.3:
-                text = vocab.decode([id_, id_], control="skip")
-                half = text[: len(text) // 2]
-                if half + half == text and len(half) > 1 and half.isascii() and half.isalnum():
-                    at = self.random.randrange(1, len(half))
-                    parts = [*_ids(vocab, half[:at]), *_ids(vocab, half[at:])]
-            found += parts
+            text = ""
+            if id_ not in self.spelling.control and self.random.random() < 0.3:
+                text = self.spelling.text(id_)
+            if text:
+                at = self.random.randrange(1, len(text))
+                found += [*self.spelling.ids(text[:at]), *self.spelling.ids(text[at:])]
+            else:
+                found.append(id_)
         return found
 
 
-def _ids(vocab: Any, text: str) -> list[int]:  # noqa: ANN401
+class Spelling:
+    """The texts of ids that may be split, and the ids of their parts."""
+
+    def __init__(self, vocab: Vocab) -> None:
+        self.control = frozenset(vocab.control.values())
+        self.text = cache(partial(_text, vocab))
+        self.ids = cache(partial(_ids, vocab))
+
+
+def _text(vocab: Vocab, id_: int) -> str:
+    """The text of an id that may be split; empty for another."""
+    text = vocab.decode([id_, id_], control="skip")
+    half = text[: len(text) // 2]
+    is_split = half + half == text and len(half) > 1 and half.isascii() and half.isalnum()
+    return half if is_split else ""
+
+
+def _ids(vocab: Vocab, text: str) -> list[int]:
     first = list(vocab.encode("."))
     both = list(vocab.encode("." + text))
     return both[len(first) :] if both[: len(first)] == first else list(vocab.encode(text))
