@@ -31,8 +31,8 @@ pub(super) fn check_object(arguments: &str, max_depth: usize) -> Result<(), Stri
 
 /// Refuses half of a surrogate pair, which strings without escapes cannot hold.
 pub(super) fn check_text(arguments: &str) -> Result<(), String> {
-    match json::has_lone_surrogate(arguments) {
-        true => Err("holds half of a surrogate pair, expected text".to_owned()),
-        false => Ok(()),
+    if json::has_lone_surrogate(arguments) {
+        return Err("holds half of a surrogate pair, expected text".to_owned());
     }
+    Ok(())
 }

@@ -41,9 +41,7 @@ impl Machine {
                 let is_plain = !begins_otherwise && passes(turn.closer(bound));
                 (is_plain, turn.part(bound))
             }
-            Within::Call(call) => {
-                (call.take_same(bound, text), Part::Action(turn.call_index()))
-            }
+            Within::Call(call) => (call.take_same(bound, text), Part::Action(turn.call_index())),
             _ => return None,
         };
         output.in_run |= is_plain;
