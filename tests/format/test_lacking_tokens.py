@@ -35,7 +35,7 @@ def appended() -> dict[str, list[str]]:
 
 
 APPENDED = appended()
-NEED_ALL = ("cohere2moe", "ernie4.5:thinking", "functiongemma", "gemma4", "qwen3:qwq", "step3")
+NEED_ALL = ("ernie4.5:thinking", "functiongemma", "gemma4", "qwen3:qwq", "step3")
 """The formats that no vocabulary without the tokens of calls is taken for."""
 SOME = [format_ for format_ in APPENDED if format_ not in NEED_ALL]
 FIRST = Vocab.embedded().size
