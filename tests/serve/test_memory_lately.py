@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import random
 import threading
+import tracemalloc
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ REQUESTS = st.tuples(
 )
 
 
-@given(st.lists(REQUESTS, max_size=12), st.sampled_from([0, 400, 1 << 20]))
+@given(st.lists(REQUESTS, max_size=12), st.sampled_from([0, 400, 8000, 1 << 20]))
 def test_a_history_is_the_same_whatever_was_read_before(
     requests: list[tuple[Scope, int, list[Any]]], most: int
 ) -> None:
@@ -93,6 +94,20 @@ def test_histories_have_a_bound() -> None:
     for number in range(100):
         lately.read(SCOPES[0], [{"role": "user", "content": f"{number}" * 400}])
         assert 400 <= lately.size <= 10_000
+
+
+def test_tools_and_short_messages_count_for_the_bound() -> None:
+    tracemalloc.start()
+    try:
+        lately = Histories("codec", 1 << 20)
+        for number in range(2000):
+            tools = [{"name": f"{number:04}" * 500}] if number < 1000 else []
+            scope = Scope("client", "", "codec", tools, {})
+            lately.read(scope, [{"role": "user", "content": f"{number}"}])
+            assert lately.size <= 1 << 20
+        assert tracemalloc.get_traced_memory()[0] < 3 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def turn(before: list[Turn], said: int) -> Turn:

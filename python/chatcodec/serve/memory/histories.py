@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Histories", "Scope"]
 
 _MOST = 1 << 24
-"""Bytes of messages that are kept, about."""
+"""Bytes of histories that are kept, about."""
+_OVERHEAD = 1 << 10
+"""Bytes of a history beside what it was read from, about."""
 _TRIES = 4
 """Places at which the last request may have ended, the latest first."""
 _HEADER = 5
@@ -55,6 +57,11 @@ class _Known:
     scope: bytes
     messages: bytes
 
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about."""
+        return len(self.scope) + len(self.messages) + _OVERHEAD
+
 
 _Place = tuple[str, str, int, object]
 """Where a history ends: client, session, number of messages, text of the last."""
@@ -64,11 +71,11 @@ class Histories:
     """The histories of the latest requests of this process."""
 
     def __init__(self, codec: str, most: int = _MOST) -> None:
-        """Keep so many bytes of messages, about, before the codec with a hash."""
+        """Keep so many bytes of histories, about, before the codec with a hash."""
         self.codec = codec
         self._most = most
         self.size = 0
-        """Bytes of the messages of all histories."""
+        """Bytes of all histories, about."""
         self._lock = threading.Lock()
         self._known: OrderedDict[_Place, _Known] = OrderedDict()
 
@@ -95,7 +102,7 @@ class Histories:
                 known = self._known.get(place)
                 if known is None or known.scope != own or not raw.startswith(known.messages):
                     continue
-                self.size -= len(known.messages)
+                self.size -= known.size
                 del self._known[place]
                 return known.history
         return None
@@ -104,10 +111,10 @@ class Histories:
         with self._lock:
             before = self._known.pop(place, None)
             self._known[place] = known
-            self.size += len(known.messages) - (0 if before is None else len(before.messages))
+            self.size += known.size - (0 if before is None else before.size)
             while self.size > self._most:
                 _, oldest = self._known.popitem(last=False)
-                self.size -= len(oldest.messages)
+                self.size -= oldest.size
 
 
 def _places(scope: Scope, messages: Sequence[Any]) -> Iterator[_Place]:
