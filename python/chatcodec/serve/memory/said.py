@@ -79,8 +79,8 @@ class History:
     ) -> None:
         """Read messages. `scope` is all else that a prompt depends on; it parts clients, too.
 
-        `before` is the history of the first of these messages in the same scope, of which the last
-        is no answer.
+        `before` is the history of the first messages, in the same scope. The last message of
+        `before` is no answer.
         """
         self._ids: dict[str, int] = {} if before is None else {**before._ids}  # noqa: SLF001
         self.answers: list[Said] = [] if before is None else [*before.answers]

@@ -146,7 +146,7 @@ fn check_place(file: &File, tools: Option<&ToolsSpec>, begin: Option<&BeginSpec>
         let first = tools.filter(|tools| tools.place == ToolsPlace::First);
         if !first.is_some_and(|tools| begins_with_text(&tools.turn)) {
             let problem = "is `without_tools`, expected `turn.tools` with text before `{tools}`, and `place.tools` to be \
-                           `first`: that turn stands in the place of `turn.begin`";
+                           `first`: `turn.tools` stands in the place of `turn.begin`";
             return wrong("place.begin", problem);
         }
     }

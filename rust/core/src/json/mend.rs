@@ -357,7 +357,7 @@ impl Mender {
     }
 }
 
-/// Whether a comma comes last, but for white space.
+/// Whether the last byte that is not white space is a comma.
 fn ends_in_comma(bytes: &[u8]) -> bool {
     bytes.iter().rfind(|&&byte| !is_space(byte)) == Some(&b',')
 }

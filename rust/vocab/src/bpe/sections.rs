@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A section ends at the first place after a multiple of [`SECTION`] bytes where a text can be split without a change
-//! of its ids. A text that only grew at its end has the same sections but for the last.
+//! of its ids. When a text grows at its end, only the last section changes.
 
 use std::hash::BuildHasher;
 use std::sync::Mutex;

@@ -61,8 +61,8 @@ pub(crate) struct TaggedStyle {
     between: Stretch,
     close: Stretch,
     call: CallTags,
-    /// Where the tag of a key ends in the quote of the key, this attribute, and what comes after the attribute's own
-    /// quote: text, or a token.
+    /// The attribute after a key in quotes that tells the kind of the value, and what comes after the attribute: text,
+    /// or a token.
     kind: Option<KindAttribute>,
     wrap: Option<Wrap>,
     escapes: Escapes,

@@ -109,8 +109,8 @@ impl Call {
         }
     }
 
-    /// Reads text that emits text at most, and appends what is emitted. Reads nothing of any other text, and returns
-    /// `false`.
+    /// Reads text whose only effect is emitted text, which is appended to `out`, or none. Reads nothing of any other
+    /// text, and returns `false`.
     pub(super) fn take(&mut self, bound: &Bound, text: &str, out: &mut String) -> bool {
         let is_same = self.take_same(bound, text);
         out.push_str(if is_same { text } else { "" });
