@@ -6,14 +6,16 @@ is an error where the oracle loses it. Control is never made from text, and text
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import random
 from typing import TYPE_CHECKING
 
 import data
 import oracles
 import pytest
 from chatcodec import Vocab, VocabError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import hostile_texts
 
@@ -114,6 +116,22 @@ def test_every_character_of_the_lists_has_the_ids_of_the_oracle(name: str) -> No
     for part in (CODE, *SCRIPTS, *EMOJI, *DIGITS, *SPACE):
         for around in ("{}", "{0}{0}", " {}", "x{}y", "{}\n", "1{}1"):
             agree(name, around.format(part.replace("{", "{{").replace("}", "}}")))
+
+
+@settings(max_examples=2)
+@given(seed=st.integers(0, 1 << 32))
+def test_a_long_text_has_the_ids_of_the_oracle_each_time(name: str, seed: int) -> None:
+    """Sections of a text that came twice are copied, those of a text that grew too."""
+    chance = random.Random(seed)
+    parts = [*CODE.splitlines(keepends=True), *SCRIPTS, *EMOJI, *DIGITS, *SPACE, " it's", "don'T"]
+    text = "".join(chance.choices(chance.sample(parts, 12), k=30_000))[:150_000]
+    # Most texts are ASCII for the greater part.
+    grown = text + "".join(chance.choices(["word ", "Wort, ", *DIGITS], k=20_000))
+    for each in (text, grown):
+        agree(name, each)
+        with contextlib.suppress(VocabError):
+            ids = load(name).encode(each)
+            assert all(load(name).encode(each) == ids for _ in range(3))
 
 
 @pytest.mark.parametrize("name", LISTED)
