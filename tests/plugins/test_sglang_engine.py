@@ -11,15 +11,17 @@ import json
 import os
 import subprocess
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import data
 import httpx
 import jsonschema
 import openai
+import prefix_cache
 import pytest
 from chatcodec import Codec
-from gateway import MODEL, free_port, gateway
+from gateway import MODEL, free_port, gateway, metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,6 +119,19 @@ def test_the_gateway_and_the_plug_in_before_the_real_engine(model: Path, tmp_pat
     assert plugged["streamed"] == plugged["text"]
     assert plugged["long"] == 200
     assert plugged["choices"] == 2
+
+
+def test_a_memory_keeps_the_prefixes_that_the_engine_has(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--model", str(model), "--engine", "sglang")
+    with engine(model, "--enable-metrics") as url:
+        told = httpx.get(f"{url}/server_info", trust_env=False).json()
+        hits = partial(metric, url, "sglang:cached_tokens_total{")
+        found = prefix_cache.shares(url, tmp_path, options, told["page_size"], hits)
+    with capsys.disabled():
+        print(f"\npages of {told['page_size']}; of the ids seen before, cached: {found}")  # noqa: T201
+    prefix_cache.check(found)
 
 
 def test_demanded_calls_before_the_real_engine(model: Path, tmp_path: Path) -> None:

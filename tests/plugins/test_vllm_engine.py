@@ -11,16 +11,18 @@ import os
 import re
 import subprocess
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import data
 import httpx
 import jsonschema
 import openai
+import prefix_cache
 import pytest
 from chatcodec import Codec
 from chatcodec.cli import main
-from gateway import MODEL, free_port, gateway
+from gateway import MODEL, free_port, gateway, metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -181,52 +183,19 @@ def test_the_plug_in_keeps_reasoning_and_json(
     assert re.search(r"^user content +plain +forged: .*<\|im_start\|>", told, re.MULTILINE)
 
 
-def cached(url: str) -> tuple[int, int]:
-    """Ids of prompts that the engine had in its prefix cache, and the ids of one of its blocks."""
-    told = httpx.get(f"{url}/metrics", trust_env=False).text
-    hits = re.search(r"^vllm:prefix_cache_hits_total\{.*\} (\S+)$", told, re.MULTILINE)
-    size = re.search(r'^vllm:cache_config_info\{.*block_size="(\d+)"', told, re.MULTILINE)
-    assert hits is not None
-    assert size is not None
-    return round(float(hits[1])), int(size[1])
-
-
-def converse(client: openai.OpenAI, topic: str, block: int) -> int:
-    """Ids of whole blocks that the engine has seen before, in an agent's conversation."""
-    messages: Any = [{"role": "user", "content": f"{topic}. " + "Some words of a task. " * 40}]
-    seen = possible = 0
-    for turn in range(6):
-        answer = client.chat.completions.create(
-            model=MODEL, messages=messages, max_tokens=70, temperature=1, seed=turn
-        )
-        assert answer.usage is not None
-        possible += seen // block * block
-        # The last id that was sampled has not been computed.
-        seen = answer.usage.total_tokens - 1
-        said = answer.choices[0].message
-        messages += [{"role": "assistant", "content": said.content or ""}]
-        messages += [{"role": "user", "content": f"Result {turn}: " + "more of it. " * 20}]
-    return possible
-
-
 def test_a_memory_keeps_the_prefixes_that_the_engine_has(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Random weights sample ids that are seldom those of their text."""
     options = ("--model", str(model), "--backend-model", str(model), "--engine", "vllm")
-    shares = {}
     with engine(model) as url:
-        before, block = cached(url)
-        for name, memory in (("without", ()), ("with", ("--memory", "64MiB"))):
-            with gateway(url, tmp_path, *options, *memory) as of:
-                possible = converse(of.openai, f"A task {name} a memory", block)
-            after, _ = cached(url)
-            shares[name] = (after - before) / possible
-            before = after
+        told = httpx.get(f"{url}/metrics", trust_env=False).text
+        size = re.search(r'^vllm:cache_config_info\{.*block_size="(\d+)"', told, re.MULTILINE)
+        assert size is not None
+        hits = partial(metric, url, "vllm:prefix_cache_hits_total{")
+        found = prefix_cache.shares(url, tmp_path, options, int(size[1]), hits)
     with capsys.disabled():
-        print(f"\nblocks of {block}; of the ids seen before, cached: {shares}")  # noqa: T201
-    assert shares["with"] >= 0.99
-    assert shares["without"] < shares["with"]
+        print(f"\nblocks of {size[1]}; of the ids seen before, cached: {found}")  # noqa: T201
+    prefix_cache.check(found)
 
 
 def json_ends(client: openai.OpenAI, codec: Codec, name: str, liked: Sequence[str]) -> Any:  # noqa: ANN401

@@ -66,6 +66,12 @@ def wait_for(url: str) -> None:
                 return
 
 
+def metric(url: str, start: str) -> float:
+    """Add up the samples of a server's metric whose lines begin so."""
+    lines = httpx.get(f"{url}/metrics", trust_env=False).text.splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(start))
+
+
 @dataclass
 class Clients:
     """The clients of a gateway at an address."""
@@ -103,8 +109,7 @@ class Gateway(Clients):
 
     def metric(self, start: str) -> float:
         """Add up the samples of a metric whose lines begin so."""
-        lines = httpx.get(f"{self.url}/metrics", trust_env=False).text.splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(start))
+        return metric(self.url, start)
 
 
 @contextmanager
