@@ -494,6 +494,20 @@ object = { name = "name", arguments = "arguments" }
         codec.encode([ask, {"role": "assistant", "content": ""}, ask])
 
 
+def test_an_empty_answer_that_nothing_closes_is_no_prompt(tmp_path: Path) -> None:
+    text = """\
+guarantee = "ids"
+generation = { prompt = "{A}" }
+[turn]
+user = "{I}{content}{E}"
+assistant = ["{A}{F}{reasoning}{C}{content}{E}", "{A}{E}{content}"]
+"""
+    codec = bind(load(tmp_path, text))
+    empty = [{"role": "user", "content": "x"}, {"role": "assistant", "content": ""}]
+    assert codec.decode(codec.encode(empty, add_generation_prompt=False)) == empty
+    assert codec.decode(codec.encode(empty[:1])) == empty[:1]
+
+
 def test_a_turn_of_the_formats_stands_before_the_default_system(tmp_path: Path) -> None:
     begun = Format.built_in("harmony").text
     path = tmp_path / "begun.toml"

@@ -862,12 +862,10 @@ impl Codec {
         let mut messages = collect(&events);
         let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd { .. });
         let left_open = events[closed..].iter().any(is_end);
-        // An empty answer is as long as the head of its row; a bare generation prompt may be
-        // shorter.
+        // An empty answer of a row that nothing closes is as long as the head of the row; a bare generation prompt may
+        // be shorter.
         let bound = self.conversations();
-        let grammar = bound.grammar();
-        let is_closed = grammar.rows[grammar.assistant()].rule.closer().is_some_and(|c| !c.opener);
-        let is_prompt = || is_closed || bound.ends_with_prompt(ids);
+        let is_prompt = || bound.grammar().closes_answers() || bound.ends_with_prompt(ids);
         if left_open && messages.last() == Some(&Message::new(Role::Assistant, "")) && is_prompt() {
             messages.pop();
         }

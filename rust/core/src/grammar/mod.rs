@@ -224,6 +224,13 @@ pub(crate) struct Row {
     pub(crate) reserved: Vec<Reserved>,
 }
 
+impl Row {
+    /// Whether it reads answers of the assistant.
+    fn is_answer(&self) -> bool {
+        self.role == Role::Assistant && !self.calls_only && self.place.is_read()
+    }
+}
+
 /// A form of a call, written or read.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each says another thing about the way")]
@@ -676,6 +683,12 @@ impl Grammar {
             && rows.any(|row| row.role == Role::Assistant && row.text_first)
     }
 
+    /// Whether something closes each answer, other than what opens the next turn.
+    pub(crate) fn closes_answers(&self) -> bool {
+        let is_closed = |row: &Row| row.rule.closer().is_some_and(|closer| !closer.opener);
+        self.rows.iter().filter(|row| row.is_answer()).all(is_closed)
+    }
+
     /// Whether calls are in brackets.
     pub(crate) fn has_brackets(&self) -> bool {
         self.list.as_ref().is_some_and(|list| list.form == ListForm::Brackets)
@@ -782,9 +795,7 @@ impl Grammar {
 
     /// The row for text outside a turn: the assistant's first.
     pub(crate) fn assistant(&self) -> usize {
-        let is_plain =
-            |row: &Row| row.role == Role::Assistant && !row.calls_only && row.place.is_read();
-        self.rows.iter().position(is_plain).unwrap_or(0)
+        self.rows.iter().position(Row::is_answer).unwrap_or(0)
     }
 
     /// The token before the assistant's text.
