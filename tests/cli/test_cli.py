@@ -386,6 +386,8 @@ def test_formats() -> None:
         ("meituan-longcat/LongCat-Flash-Thinking-2601", "longcat"),
         ("stepfun-ai/step3-fp8", "step3"),
         ("stepfun-ai/Step-Audio-2-mini", "step-audio2"),
+        ("Nanbeige/Nanbeige4.1-3B", "nanbeige4.1"),
+        ("Tele-AI/TeleChat2-7B", "telechat2"),
     ],
 )
 def test_the_format_of_a_model(model: str, name: str) -> None:

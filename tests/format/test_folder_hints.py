@@ -114,7 +114,7 @@ FOLDERS = {
     "phi3/phi-3-mini": ({"phi3"}, "phi3"),
     "qwen2": ({"chatml", "qwen2", "qwen2:instruct", "yi"}, "chatml"),
     "qwen3": (
-        {"qwen3", "qwen3:instruct", "qwen3:qwq", "qwen3:thinking", "chatml", "yi"},
+        {"qwen3", "qwen3:instruct", "qwen3:qwq", "qwen3:thinking", "nanbeige4.1", "chatml", "yi"},
         "qwen3",
     ),
     "gpt-oss": ({"harmony", "harmony:full"}, None),

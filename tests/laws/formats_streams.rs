@@ -8,13 +8,14 @@ use crate::common::events::{
 use crate::common::table::{Entry, calling, check_each, entries, function, shared, with_lossy};
 use crate::common::{is_long, outside};
 use chatcodec::{
-    Boundary, EncodeOptions, Encoding, Event, EventKind, InReasoning, Message, OnMarker, Part,
-    Role, TokenId, TurnReason, collect,
+    Boundary, EncodeOptions, Encoding, Event, EventKind, Format, InReasoning, Message, OnMarker,
+    Part, Role, TokenId, TurnReason, collect,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestCaseError;
+use std::collections::BTreeMap;
 
 /// Ids as a model might write them, and as it should not: control and text in any order, what the format
 /// means something by, bytes, and now and then an id that is none.
@@ -343,49 +344,78 @@ fn ids_of_long_arguments_pass_at_once() {
     assert!(slow.is_empty(), "{}", slow.join("\n"));
 }
 
+/// The formats that share the tokens of others: the table `families.toml`.
+struct Families {
+    /// The family of each format that has another's tokens.
+    of: BTreeMap<String, String>,
+    /// The formats that are compared with no other.
+    alone: Vec<String>,
+}
+
+impl Families {
+    fn read() -> Self {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/laws/families.toml");
+        let table = std::fs::read_to_string(path).expect("the table");
+        let table: toml::Table = table.parse().expect("TOML");
+        let rows = |kind: &str| table[kind].as_array().expect("rows").iter();
+        let formats = |row: &toml::Value| -> Vec<String> {
+            assert!(row["why"].is_str(), "{row:?} has no reason");
+            let names = row["formats"].as_array().into_iter().flatten();
+            let names: Vec<String> =
+                names.filter_map(toml::Value::as_str).map(str::to_owned).collect();
+            for name in &names {
+                assert!(Format::built_in(name).is_ok(), "{name} is no format");
+            }
+            names
+        };
+        let with_family = |row: &toml::Value| {
+            let family = row["name"].as_str().expect("a name").to_owned();
+            formats(row).into_iter().map(move |name| (name, family.clone()))
+        };
+        Self {
+            of: rows("family").flat_map(with_family).collect(),
+            alone: rows("alone").flat_map(formats).collect(),
+        }
+    }
+
+    fn of<'a>(&'a self, entry: &'a Entry) -> &'a str {
+        let name = without_variant(entry);
+        let by_name = name.split('.').next().unwrap_or_default();
+        self.of.get(name).map_or(by_name, String::as_str)
+    }
+
+    fn is_alone(&self, entry: &Entry) -> bool {
+        self.alone.iter().any(|name| name == without_variant(entry))
+    }
+}
+
+fn without_variant(entry: &Entry) -> &str {
+    entry.format.split(':').next().unwrap_or_default()
+}
+
 /// What one format writes, another's reader tells the same, or says that something is odd.
 #[test]
 fn no_format_is_read_as_another() {
-    let family = |entry: &Entry| {
-        let name = entry.format.split([':', '.']).next().unwrap_or_default();
-        match name {
-            _ if name.starts_with("mixtral") => "mistral",
-            // Phi-3.5's tokens, without newlines after those that open turns.
-            "phi4-mini" => "phi3",
-            // M2's tokens, with a system message named `root` before the others.
-            "minimax-m3" => "minimax-m2",
-            // Command R's tokens, with a text before each system message.
-            "command-a" => "command-r",
-            // Llama 3's tokens, with calls that are text between markers.
-            "llama-nemotron" => "llama3",
-            // Qwen 3's tokens, with other white space around reasoning, and other turns of results.
-            "ernie4" | "minicpm5" | "nemotron3" => "qwen3",
-            _ if entry.format.starts_with("step3.5") => "qwen3",
-            _ => name,
-        }
-        .to_owned()
-    };
+    let families = Families::read();
     let is_beside = |one: &Entry, other: &Entry| {
         // With the same tokens, results stand in a user's turn here, and in turns of their own there, or a newline
         // before a call is text.
         one.format == "qwen3-coder"
             && (other.format == "step3.5" || other.format.starts_with("nemotron3"))
             // The newline before a call is text, where an answer without tokens of its own goes on.
-            || one.format == "ernie4.5:thinking" && family(other) == "qwen2"
+            || one.format == "ernie4.5:thinking" && families.of(other) == "qwen2"
             // A boolean is a word of Python here, which is a text there.
             || one.word("True") != other.word("True")
             // The tags of reasoning are text here, and tokens there.
             || (one.format.starts_with("lfm2") || one.format == "olmo3:think")
-                && family(other) == "qwen3"
+                && families.of(other) == "qwen3"
     };
     let options = EncodeOptions::default();
-    // The tokens of xLAM are Qwen's and Llama's, its calls are text, and a newline ends the system's text.
-    let is_own = |entry: &&Entry| entry.is_ids() && !entry.format.starts_with("xlam");
-    let of_ids = || shared().iter().filter(is_own);
+    let of_ids = || shared().iter().filter(|entry| entry.is_ids() && !families.is_alone(entry));
     check_each(of_ids(), 60, dialogue, |entry, dialogue| {
         let others = of_ids().filter(|other| other.vocab == entry.vocab);
         let others = others
-            .filter(|other| family(other) != family(entry))
+            .filter(|other| families.of(other) != families.of(entry))
             .filter(|other| !is_beside(entry, other) && !is_beside(other, entry));
         let Ok(encoding) = dialogue.encode(entry, &options) else { return outside() };
         // A prompt alone may be another format's.

@@ -58,6 +58,18 @@ DEFAULT_SYSTEM = {
     "ling": "detailed thinking on",
     "llama-nemotron": "",
     "qwen2.5:mimo": "You are MiMo, an AI assistant developed by Xiaomi.",
+    "nanbeige4.1": "你是南北阁，一款由BOSS直聘自主研发并训练的专业大语言模型。",
+    "smollm3": Format.built_in("smollm3")
+    .text.partition("without_system = ")[2]
+    .partition("Instructions\\n\\n")[2]
+    .partition("\\n\\n{STOP}")[0]
+    .replace("{THINK}", "<think>")
+    .replace("{THINK_END}", "</think>"),
+    "smollm3:no-think": "You are a helpful AI assistant named SmolLM, trained by Hugging Face.",
+    "telechat2": (
+        "你是中国电信星辰语义大模型，英文名是TeleChat，你是由中电信人工智能科技有限公司和中国电信人工智能研究院"
+        "（TeleAI）研发的人工智能助手。"
+    ),
     "minimax-m3": "You are a helpful assistant.",
     "minimax-m3:thinking": "You are a helpful assistant.",
     "minimax-m2": ("You are a helpful assistant. Your name is MiniMax-M2 and is built by MiniMax."),
@@ -154,6 +166,7 @@ REASONING = {
     "mistral:ministral3": "all",
     "mistral:v13": "all",
     "qwen3": "since",
+    "nanbeige4.1": "since",
     "longcat": "since",
     "nemotron-nano2": "last",
     "nemotron3": "since",
