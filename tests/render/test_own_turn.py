@@ -115,7 +115,6 @@ def test_an_effort_that_is_none_of_the_words_is_refused(codec: Codec) -> None:
         ("Effort: {effort:capital}", "{?date:{date}?}{effort}", "expected literals and `{effort}`"),
         ('tools = "first"', 'tools = "first", system = "first"', "`place.system` to be `own`"),
         ("{SYSTEM}Effort", "{BOS}Effort", "is read back by no row"),
-        ('"first"', '"after_system", begin = "without_tools"', "`place.tools` to be `first`"),
     ],
 )
 def test_files_that_cannot_be_read_back(tmp_path: Path, old: str, new: str, error: str) -> None:
@@ -124,28 +123,3 @@ def test_files_that_cannot_be_read_back(tmp_path: Path, old: str, new: str, erro
     with pytest.raises(FormatError) as raised:
         Format.load(path)
     assert error in str(raised.value)
-
-
-def test_a_turn_that_the_turn_of_tools_replaces(tmp_path: Path) -> None:
-    """A conversation that begins with either turn is known by its text."""
-    path = tmp_path / "own.toml"
-    text = FILE.replace('tools = "first"', 'tools = "first", begin = "without_tools"')
-    text = text.replace('options = { effort = ["max", "low"] }\n', "")
-    text = text.replace("Effort: {effort:capital}", "Own: no tools")
-    text = text.replace("Tools:\\n{tools}", "Own: {tools}")
-    path.write_text(text, encoding="utf-8")
-    embedded = Vocab.embedded()
-    tokens = {token: embedded.size + nth for nth, token in enumerate(TOKENS)}
-    codec = Codec(Format.load(path), Vocab.load(EMBEDDED_MODEL, special_tokens=tokens))
-    messages = [system("Be brief."), {"role": "user", "content": "Hi"}]
-    plain = codec.encode(messages, add_generation_prompt=False)
-    assert plain.text == "<s><|system|>Own: no tools<|system|>Be brief.<|user|>Hi"
-    with_tools = codec.encode(messages, tools=TOOLS, add_generation_prompt=False)
-    assert with_tools.text.startswith('<s><|system|>Own: {"type": "function"')
-    assert with_tools.text.endswith("}<|system|>Be brief.<|user|>Hi")
-    assert with_tools.text.count("Own: ") == 1
-    for encoding, tools in ((plain, None), (with_tools, TOOLS)):
-        decoded = codec.decode(encoding)
-        assert decoded == codec.canonical(messages, tools=tools)
-        again = codec.encode(decoded, add_generation_prompt=False)
-        assert again.ids.tolist() == encoding.ids.tolist()

@@ -61,8 +61,9 @@ pub(crate) fn canonical(
     let is_empty = messages.is_empty() && tools.is_none();
     let has_system = messages.first().is_none_or(|message| message.role == Role::System);
     let mut begun = 0;
-    let begins = !is_empty && format.begins(&messages, options.thinking, tools.is_some());
-    if let Some(begin) = format.begin_turn().filter(|_| begins) {
+    if let Some(begin) =
+        format.begin_turn().filter(|_| !is_empty && format.begins(&messages, options.thinking))
+    {
         let text = spelled(&begin.inside, format, |field| match field {
             Field::Date => options.date.clone().unwrap_or_default(),
             Field::Effort => {

@@ -69,7 +69,7 @@ pub(crate) fn render(
         renderer.tools(None)?;
     }
     // Messages that declare tools may stand before the format's own first turn.
-    let begins = !is_empty && format.begins(messages, options.thinking, options.tools.is_some());
+    let begins = !is_empty && format.begins(messages, options.thinking);
     let mut begins_at = begins.then(|| format.declaring(messages));
     for step in &plan.steps {
         let comes = |at: &mut usize| step.message().is_none_or(|index| index >= *at);

@@ -226,8 +226,6 @@ pub(crate) enum BeginWhen {
     Always,
     /// Those in which reasoning is not refused.
     Thinking,
-    /// Those without tools.
-    WithoutTools,
 }
 
 /// The place of a system message.

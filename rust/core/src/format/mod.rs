@@ -536,23 +536,13 @@ impl Format {
     /// Whether a conversation has a first turn of its own.
     pub(crate) fn has_begun(&self, messages: &[Message]) -> bool {
         let message = messages.get(self.declaring(messages));
-        let declares = |message: &Message| {
-            let replaced = |begin: &&BeginSpec| begin.when == BeginWhen::WithoutTools;
-            let tools = self.begin_turn().filter(replaced).and(self.spec.tools.as_ref());
-            tools.is_some_and(|tools| preamble::is_turn_of_tools(message, &tools.turn))
-        };
         message.zip(self.begin_turn()).is_some_and(|(message, begin)| begin.is_given(message))
-            || message.is_some_and(declares)
     }
 
-    /// Whether the format writes its first turn. `thinking`: whether reasoning is asked for; `tools`: whether there
-    /// are tools.
-    pub(crate) fn begins(&self, messages: &[Message], thinking: Option<bool>, tools: bool) -> bool {
-        let is_wanted = |begin: &BeginSpec| match begin.when {
-            BeginWhen::Always => true,
-            BeginWhen::Thinking => thinking != Some(false),
-            BeginWhen::WithoutTools => !tools,
-        };
+    /// Whether the format writes its first turn. `thinking`: whether reasoning is asked for.
+    pub(crate) fn begins(&self, messages: &[Message], thinking: Option<bool>) -> bool {
+        let is_wanted =
+            |begin: &BeginSpec| begin.when == BeginWhen::Always || thinking != Some(false);
         self.begin_turn().is_some_and(is_wanted) && !self.has_begun(messages)
     }
 

@@ -3,7 +3,7 @@
 use super::file::{BeginWhen, File};
 use super::patterns::Patterns;
 use super::without_system::word_as_written;
-use super::{FixedTurn, RowSpec, RowUse, SystemPlace, ToolsPlace, ToolsSpec, results};
+use super::{RowSpec, RowUse, SystemPlace, ToolsPlace, ToolsSpec, results};
 use crate::error::{Checked, wrong};
 use crate::message::{Message, Role};
 use crate::pattern::{Field, Piece, walk};
@@ -32,6 +32,11 @@ impl BeginSpec {
         if self.name.is_some() {
             return true;
         }
+        // Vocabularies change white space and the case of letters.
+        let letters = |text: &'_ str| -> String {
+            let kept = text.chars().filter(|c| !c.is_whitespace() && *c != '\u{2581}');
+            kept.flat_map(char::to_lowercase).collect()
+        };
         let longest = self.texts().map(|text| text.len()).max().unwrap_or_default();
         if message.content.len() > longest * 2 {
             return false;
@@ -60,23 +65,6 @@ impl BeginSpec {
     pub(super) fn has_control(&self) -> bool {
         walk(&self.inside).any(|piece| matches!(piece, Piece::Control(_)))
     }
-}
-
-/// The text without what vocabularies change: white space, and the case of letters.
-fn letters(text: &str) -> String {
-    let kept = text.chars().filter(|c| !c.is_whitespace() && *c != '\u{2581}');
-    kept.flat_map(char::to_lowercase).collect()
-}
-
-/// Whether a message, the first of a conversation, is the turn that declares tools: it begins with the same text.
-pub(super) fn is_turn_of_tools(message: &Message, turn: &FixedTurn) -> bool {
-    let begins = |piece: &Piece| match piece {
-        Piece::Literal(text) => letters(&message.content).starts_with(&letters(text)),
-        _ => false,
-    };
-    message.role == Role::System
-        && message.name == turn.name
-        && (turn.name.is_some() || turn.inside.first().is_some_and(begins))
 }
 
 /// The text of the format's own turn, if it has one.
@@ -138,17 +126,6 @@ fn check_place(file: &File, tools: Option<&ToolsSpec>, begin: Option<&BeginSpec>
             "place.begin",
             "places a turn that the file does not have, expected `turn.begin`",
         );
-    }
-    if file.place.begin == BeginWhen::WithoutTools {
-        let begins_with_text = |turn: &FixedTurn| {
-            turn.name.is_some() || matches!(turn.inside.first(), Some(Piece::Literal(_)))
-        };
-        let first = tools.filter(|tools| tools.place == ToolsPlace::First);
-        if !first.is_some_and(|tools| begins_with_text(&tools.turn)) {
-            let problem = "is `without_tools`, expected `turn.tools` with text before `{tools}`, and `place.tools` to be \
-                           `first`: `turn.tools` stands in the place of `turn.begin`";
-            return wrong("place.begin", problem);
-        }
     }
     let is_before = |tools: &&ToolsSpec| tools.place == ToolsPlace::BeforeBegin;
     let Some(tools) = tools.filter(is_before) else { return Ok(()) };
