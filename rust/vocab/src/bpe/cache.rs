@@ -3,6 +3,7 @@
 //! A replaced unit moves once to its second line, where it replaces the older unit: so a few
 //! frequent units that share a line do not evict each other repeatedly.
 
+use super::huge_pages::HugePages;
 use super::key::{Key, KeyHasher};
 use crate::token::TokenId;
 
@@ -66,7 +67,7 @@ fn place(hasher: KeyHasher, key: Key) -> u32 {
 /// A cache of [`LINES`], empty until first used.
 #[derive(Default)]
 pub(super) struct UnitCache {
-    lines: Vec<Line>,
+    lines: HugePages<Line>,
     hasher: KeyHasher,
 }
 
@@ -74,7 +75,7 @@ impl UnitCache {
     /// Makes the cache ready.
     pub(super) fn open(&mut self) {
         if self.lines.is_empty() {
-            self.lines = vec![Line::default(); LINES];
+            self.lines = HugePages::filled(Line::default(), LINES);
         }
     }
 

@@ -3,6 +3,7 @@
 //! Some tokens are not the result of merging their own text. A whole pre-token with such a text is
 //! that token if the vocabulary says so; a part of a pre-token never is.
 
+use super::huge_pages::HugePages;
 use super::key::{Key, KeyHasher};
 use super::prefetch;
 use crate::token::TokenId;
@@ -11,7 +12,7 @@ use crate::token::TokenId;
 const FILTER: usize = 8;
 
 pub(super) struct Seeds {
-    keys: Vec<Key>,
+    keys: HugePages<Key>,
     ids: Vec<TokenId>,
     hasher: KeyHasher,
     /// `64 - log2(places)`.
@@ -36,7 +37,7 @@ impl Seeds {
         let capacity = (units.len() + units.len() / 4 + 1).next_power_of_two().max(2);
         let filter_bits = (units.len() * FILTER).next_power_of_two().max(64);
         let mut seeds = Self {
-            keys: vec![Key::default(); capacity],
+            keys: HugePages::filled(Key::default(), capacity),
             ids: vec![0; capacity],
             hasher: KeyHasher::default(),
             shift: 64 - capacity.trailing_zeros(),

@@ -11,6 +11,8 @@ use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
 
+use super::huge_pages::HugePages;
+
 /// A number for a character, a byte or a product of merges.
 pub(super) type Symbol = u32;
 
@@ -41,7 +43,7 @@ const FILTER: usize = 8;
 /// An open-addressing table from a pair of symbols to the code of their product.
 pub(super) struct Pairs {
     /// Left, right and code of each merge. The last slot stays empty, and a search ends there.
-    slots: Vec<u64>,
+    slots: HugePages<u64>,
     /// `64 - log2(slots)`: the hash's top bits are the place.
     shift: u32,
     /// A filter with a bit for each pair's hash. Most pairs that are looked up do not merge, and the
@@ -83,7 +85,7 @@ impl Pairs {
         let capacity = (merges + merges / 2 + 1).next_power_of_two().max(2);
         let filter_bits = (merges * FILTER).next_power_of_two().max(64);
         Self {
-            slots: vec![EMPTY; capacity + 1],
+            slots: HugePages::filled(EMPTY, capacity + 1),
             shift: 64 - capacity.trailing_zeros(),
             filter: vec![0; filter_bits / 64],
             filter_shift: 64 - filter_bits.trailing_zeros(),
