@@ -39,7 +39,7 @@ def run(name: str, job: Job) -> dict[str, Any]:
 
 
 def document(name: str, job: Job) -> dict[str, Any]:
-    """One text by a new instance, and with `hot` the third time, as with messages."""
+    """One text by a new instance; with `hot`, the same text the third time, as messages are."""
     text = read_text(job["text"])[: job.get("limit")]
     size = len(text.encode())
     before = _resident()

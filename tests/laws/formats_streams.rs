@@ -360,11 +360,12 @@ impl Families {
         let rows = |kind: &str| table[kind].as_array().expect("rows").iter();
         let formats = |row: &toml::Value| -> Vec<String> {
             assert!(row["why"].is_str(), "{row:?} has no reason");
-            let names = row["formats"].as_array().into_iter().flatten();
+            let names = row["formats"].as_array().expect("a list").iter();
             let names: Vec<String> =
-                names.filter_map(toml::Value::as_str).map(str::to_owned).collect();
+                names.map(|name| name.as_str().expect("a name").to_owned()).collect();
             for name in &names {
-                assert!(Format::built_in(name).is_ok(), "{name} is no format");
+                let is_format = !name.contains(':') && Format::built_in(name).is_ok();
+                assert!(is_format, "{name} is no format without a variant");
             }
             names
         };
@@ -372,8 +373,11 @@ impl Families {
             let family = row["name"].as_str().expect("a name").to_owned();
             formats(row).into_iter().map(move |name| (name, family.clone()))
         };
+        let families: Vec<(String, String)> = rows("family").flat_map(with_family).collect();
+        let of: BTreeMap<String, String> = families.iter().cloned().collect();
+        assert_eq!(of.len(), families.len(), "a format is in two families");
         Self {
-            of: rows("family").flat_map(with_family).collect(),
+            of,
             alone: rows("alone").flat_map(formats).collect(),
         }
     }

@@ -862,8 +862,8 @@ impl Codec {
         let mut messages = collect(&events);
         let is_end = |event: &Event| matches!(event.kind, EventKind::TurnEnd { .. });
         let left_open = events[closed..].iter().any(is_end);
-        // An empty answer of a row that nothing closes is as long as the head of the row; a bare generation prompt may
-        // be shorter.
+        // If every answer has an end, an open answer without a text is a prompt. Otherwise it may be an answer, whose
+        // row's head is longer than the prompt.
         let bound = self.conversations();
         let is_prompt = || bound.grammar().closes_answers() || bound.ends_with_prompt(ids);
         if left_open && messages.last() == Some(&Message::new(Role::Assistant, "")) && is_prompt() {

@@ -541,8 +541,10 @@ impl Format {
 
     /// Whether the format writes its first turn. `thinking`: whether reasoning is asked for.
     pub(crate) fn begins(&self, messages: &[Message], thinking: Option<bool>) -> bool {
-        let is_wanted =
-            |begin: &BeginSpec| begin.when == BeginWhen::Always || thinking != Some(false);
+        let is_wanted = |begin: &BeginSpec| match begin.when {
+            BeginWhen::Always => true,
+            BeginWhen::Thinking => thinking != Some(false),
+        };
         self.begin_turn().is_some_and(is_wanted) && !self.has_begun(messages)
     }
 

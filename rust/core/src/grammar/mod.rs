@@ -225,7 +225,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Whether it reads answers of the assistant.
+    /// Whether the row reads answers of the assistant.
     fn is_answer(&self) -> bool {
         self.role == Role::Assistant && !self.calls_only && self.place.is_read()
     }
@@ -685,8 +685,8 @@ impl Grammar {
 
     /// Whether something closes each answer, other than what opens the next turn.
     pub(crate) fn closes_answers(&self) -> bool {
-        let is_closed = |row: &Row| row.rule.closer().is_some_and(|closer| !closer.opener);
-        self.rows.iter().filter(|row| row.is_answer()).all(is_closed)
+        let answers = self.rows.iter().filter(|row| row.is_answer());
+        answers.filter_map(|row| row.rule.closer()).all(|closer| !closer.opener)
     }
 
     /// Whether calls are in brackets.

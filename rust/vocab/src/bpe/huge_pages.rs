@@ -2,7 +2,8 @@
 //!
 //! With pages of 4 KB the processor looks up the address of nearly every place that it reads; two pages of 2 MB hold
 //! the merges of a large vocabulary.
-//! With `unsafe`, because no `Vec` begins at such a page. The memory is named in this module alone.
+//! With `unsafe`, because a `Vec` cannot ask for this alignment. No other module sees the pointer. The system keeps
+//! its advice for memory that is freed.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -29,14 +30,15 @@ fn layout<T>(count: usize) -> Option<Layout> {
 }
 
 impl<T: Copy> HugePages<T> {
-    /// So many values, each of them `value`.
+    /// Returns `count` copies of `value`.
     pub(super) fn filled(value: T, count: usize) -> Self {
+        const { assert!(size_of::<T>() > 0, "values have a size") }
         let Some(layout) = layout::<T>(count) else { return Self::default() };
         // SAFETY: the layout has a size.
         let memory = unsafe { alloc(layout) };
         let Some(values) = NonNull::new(memory.cast::<T>()) else { handle_alloc_error(layout) };
-        // Before the memory is written: what is written has its pages.
-        #[cfg(target_os = "linux")]
+        // The first write of a page allocates it. Miri knows no pages.
+        #[cfg(all(target_os = "linux", not(miri)))]
         if layout.align() >= PAGE {
             // SAFETY: the memory begins at a page and has that many bytes; the advice changes none of them.
             unsafe { libc::madvise(memory.cast(), layout.size(), libc::MADV_HUGEPAGE) };
@@ -94,7 +96,7 @@ mod tests {
 
     #[test]
     fn values_are_those_that_were_written() {
-        for count in [0, 1, 1000, PAGE / 8 - 1, PAGE / 8, PAGE / 8 + 1, PAGE] {
+        for count in [0, 1, 1000, PAGE / 8 - 1, PAGE / 8, PAGE / 8 + 1] {
             let mut values = HugePages::filled(7_u64, count);
             assert_eq!(values.len(), count);
             assert!(values.iter().all(|&value| value == 7));
@@ -110,13 +112,13 @@ mod tests {
 
     #[test]
     fn threads_share_the_values() {
-        let values = HugePages::filled(3_u8, PAGE);
+        let values = HugePages::filled(3_u8, 1000);
         let sum = |values: &[u8]| values.iter().map(|&value| u64::from(value)).sum::<u64>();
         let sums = std::thread::scope(|scope| {
             [0; 2]
                 .map(|_| scope.spawn(|| sum(&values)))
                 .map(|thread| thread.join().expect("no panic"))
         });
-        assert_eq!(sums, [3 * PAGE as u64; 2]);
+        assert_eq!(sums, [3000; 2]);
     }
 }
