@@ -376,10 +376,7 @@ impl Families {
         let families: Vec<(String, String)> = rows("family").flat_map(with_family).collect();
         let of: BTreeMap<String, String> = families.iter().cloned().collect();
         assert_eq!(of.len(), families.len(), "a format is in two families");
-        Self {
-            of,
-            alone: rows("alone").flat_map(formats).collect(),
-        }
+        Self { of, alone: rows("alone").flat_map(formats).collect() }
     }
 
     fn of<'a>(&'a self, entry: &'a Entry) -> &'a str {
