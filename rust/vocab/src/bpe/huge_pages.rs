@@ -106,7 +106,7 @@ mod tests {
             assert_eq!(values.iter().filter(|&&value| value == 8).count(), count.min(1));
             let starts = values.as_ptr() as usize;
             let is_large = cfg!(target_os = "linux") && count * 8 >= PAGE;
-            assert!(!is_large || starts % PAGE == 0);
+            assert!(!is_large || starts.is_multiple_of(PAGE));
         }
     }
 
