@@ -61,8 +61,7 @@ pub(crate) struct TaggedStyle {
     between: Stretch,
     close: Stretch,
     call: CallTags,
-    /// The attribute after a key in quotes that tells the kind of the value, and what comes after the attribute: text,
-    /// or a token.
+    /// The attribute that tells the kind of a value. It comes after a key in quotes; text or a token follows it.
     kind: Option<KindAttribute>,
     wrap: Option<Wrap>,
     escapes: Escapes,
