@@ -29,6 +29,7 @@ mod pipeline;
 mod prefetch;
 mod products;
 mod sections;
+mod seen;
 mod symbols;
 #[cfg(test)]
 mod tests;

@@ -8,11 +8,13 @@
 //! of its ids. When a text grows at its end, only the last section changes.
 
 use std::hash::BuildHasher;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use hashbrown::DefaultHashBuilder;
+use lru::LruCache;
 
-use super::text_cache::{Form, TextCache};
+use super::seen::Seen;
+use super::text_cache::Form;
 use crate::lock::try_lock;
 use crate::token::TokenId;
 
@@ -22,49 +24,98 @@ pub(super) const SECTION: usize = 1 << 16;
 /// A longer section, of a text with few places to split it, is not kept.
 const LONGEST: usize = 2 * SECTION;
 
-/// Sections are spread over shelves, so that threads rarely ask for the same one.
-const SHELVES: usize = 1 << SHELVES_LOG2;
+/// Maximum number of bytes of texts and ids of a vocabulary; nothing is kept while no long text comes twice.
+const ROOM: usize = 1 << 25;
 
-const SHELVES_LOG2: u32 = 3;
-
-/// Twice 2 MiB for a shelf: a vocabulary keeps 32 MiB at most, and nothing while no long text comes twice.
-type Shelf = TextCache<LONGEST, { 1 << 21 }>;
+/// Attempts to get the lock, which threads hold for a lookup only. After a fork it may be held for ever.
+const ATTEMPTS: usize = 100;
 
 #[derive(Default)]
 pub(crate) struct Sections {
-    shelves: [Mutex<Shelf>; SHELVES],
+    kept: Mutex<Kept>,
     /// Keyed, so that collisions are hard to construct; compares are of all bytes.
     hasher: DefaultHashBuilder,
+}
+
+struct Section {
+    text: Box<str>,
+    form: Form,
+    ids: Box<[TokenId]>,
+}
+
+struct Kept {
+    /// Sections by the hash of text and form.
+    sections: LruCache<u64, Arc<Section>>,
+    size: usize,
+    seen: Seen,
 }
 
 impl Sections {
     /// Appends the ids of a section; `encode` appends those of a section that did not come twice lately.
     pub(crate) fn recall_or<E>(
         &self,
-        section: &str,
+        text: &str,
         dummy_prefix: bool,
         ids: &mut Vec<TokenId>,
         encode: impl FnOnce(&mut Vec<TokenId>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if section.len() > LONGEST {
+        if text.len() > LONGEST {
             return encode(ids);
         }
         let form = Form::of_text(dummy_prefix);
-        let hash = self.hasher.hash_one((form, section));
-        let place = (hash >> (u64::BITS - SHELVES_LOG2)) as usize;
-        // A shelf that another thread reads is passed over: encoding takes as long as waiting might.
-        let open = || try_lock(&self.shelves[place]);
-        if open().is_some_and(|mut texts| texts.recall(hash, section, form, ids)) {
+        let hash = self.hasher.hash_one((form, text));
+        let found = self.open().and_then(|mut kept| kept.sections.get(&hash).cloned());
+        if let Some(found) = found.filter(|found| found.form == form && *found.text == *text) {
+            ids.extend_from_slice(&found.ids);
             return Ok(());
         }
         let from = ids.len();
         encode(ids)?;
-        if let Some(mut texts) = open()
-            && texts.comes_again(hash)
-        {
-            texts.keep(hash, section, form, &ids[from..]);
+        if self.open().is_some_and(|mut kept| kept.seen.comes_again(hash)) {
+            let section = Section { text: text.into(), form, ids: ids[from..].into() };
+            if let Some(mut kept) = self.open() {
+                kept.keep(hash, Arc::new(section));
+            }
         }
         Ok(())
+    }
+
+    /// What is kept; `None` if another thread holds the lock for long.
+    fn open(&self) -> Option<MutexGuard<'_, Kept>> {
+        let attempt = |_| {
+            try_lock(&self.kept).or_else(|| {
+                std::hint::spin_loop();
+                None
+            })
+        };
+        (0..ATTEMPTS).find_map(attempt)
+    }
+}
+
+impl Section {
+    fn size(&self) -> usize {
+        self.text.len() + size_of_val(&*self.ids)
+    }
+}
+
+impl Kept {
+    /// Keeps a section; those that were asked for the longest ago make room.
+    fn keep(&mut self, hash: u64, section: Arc<Section>) {
+        self.size += section.size();
+        if let Some(before) = self.sections.put(hash, section) {
+            self.size -= before.size();
+        }
+        while self.size > ROOM
+            && let Some((_, oldest)) = self.sections.pop_lru()
+        {
+            self.size -= oldest.size();
+        }
+    }
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { sections: LruCache::unbounded(), size: 0, seen: Seen::default() }
     }
 }
 
@@ -72,7 +123,7 @@ impl Sections {
 mod tests {
     use std::convert::Infallible;
 
-    use super::{LONGEST, SECTION, Sections};
+    use super::{LONGEST, ROOM, SECTION, Sections};
     use crate::vocab::Vocab;
 
     /// How many sections of a text are encoded, not copied.
@@ -101,15 +152,35 @@ mod tests {
     }
 
     #[test]
-    fn a_shelf_in_use_is_passed_over() {
+    fn a_lock_that_stays_held_is_passed_over() {
         let sections = Sections::default();
         for _ in 0..3 {
             encoded(&sections, &["a"]);
         }
-        let held: Vec<_> = sections.shelves.iter().map(|shelf| shelf.lock()).collect();
+        let held = sections.kept.lock();
         assert_eq!(encoded(&sections, &["a"]), 1);
         drop(held);
         assert_eq!(encoded(&sections, &["a"]), 0);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_what_is_asked_for_stays() {
+        let sections = Sections::default();
+        let text = |nth: usize| nth.to_string() + &"x".repeat(SECTION);
+        let stays = text(0);
+        for nth in 1..1000 {
+            for _ in 0..2 {
+                encoded(&sections, &[&text(nth)]);
+            }
+            let again = encoded(&sections, &[&stays]);
+            assert!(nth <= 2 || again == 0, "{nth}");
+            let kept = sections.kept.lock().unwrap();
+            assert!(kept.size <= ROOM);
+            let sizes = kept.sections.iter().map(|(_, section)| section.size());
+            assert_eq!(kept.size, sizes.sum::<usize>());
+        }
+        assert_eq!(encoded(&sections, &[&text(1)]), 1);
+        assert_eq!(encoded(&sections, &[&text(999)]), 0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::seen::Seen;
 use crate::token::TokenId;
 
 /// The role of a text in encoding, which decides its ids.
@@ -39,14 +40,10 @@ impl Form {
 pub(super) struct TextCache<const LONGEST: usize, const ROOM: usize> {
     newer: Shelf,
     older: Shelf,
-    /// Texts that were seen once: a part of the hash, indexed by another part of it.
-    came: Vec<u32>,
+    seen: Seen,
     /// Keyed, so that collisions are hard to construct; compares are of all bytes.
     hasher: DefaultHashBuilder,
 }
-
-/// Number of texts seen once that are remembered, if no two share a place.
-const CAME: usize = 4096;
 
 #[derive(Default)]
 struct Shelf {
@@ -89,9 +86,7 @@ impl<const LONGEST: usize, const ROOM: usize> TextCache<LONGEST, ROOM> {
 
     /// Whether a text with this hash was seen lately; records it.
     pub(super) fn comes_again(&mut self, hash: u64) -> bool {
-        self.came.resize(CAME, 0);
-        let tag = (hash >> 32) as u32;
-        std::mem::replace(&mut self.came[hash as usize % CAME], tag) == tag
+        self.seen.comes_again(hash)
     }
 
     /// Caches the ids of a new text.
@@ -209,15 +204,6 @@ mod tests {
                 assert!(memory(&cache) <= 6 * ROOM, "{}", memory(&cache));
             }
         }
-    }
-
-    #[test]
-    fn a_text_comes_again_the_second_time() {
-        let mut cache = Small::default();
-        let hash = cache.hash("a text", Form::Text).unwrap_or_default();
-        assert_eq!([(); 3].map(|()| cache.comes_again(hash)), [false, true, true]);
-        let other = cache.hash("a text", Form::Prefixed).unwrap_or_default();
-        assert!(!cache.comes_again(other));
     }
 
     #[test]
