@@ -77,31 +77,50 @@ impl Classes {
         &CLASSES
     }
 
-    /// The classes with the given ranges of characters.
+    /// The classes with the given ranges of characters. Most pages are of one class, so their characters are not
+    /// looked at.
     pub(super) fn new(classes: impl Iterator<Item = (Mask, RangeInclusive<char>)>) -> Self {
-        let mut all = vec![0; CHARS];
+        // For each page, the classes of all its characters, and those of some.
+        let mut whole = [0; CHARS / PAGE];
+        let mut parts = vec![Vec::new(); CHARS / PAGE];
         for (mask, range) in classes {
-            for entry in &mut all[*range.start() as usize..=*range.end() as usize] {
-                *entry |= mask;
+            let (first, last) = (*range.start() as usize, *range.end() as usize);
+            for page in first / PAGE..=last / PAGE {
+                let part = first.saturating_sub(page * PAGE)..=(last - page * PAGE).min(PAGE - 1);
+                if part == (0..=PAGE - 1) {
+                    whole[page] |= mask;
+                } else {
+                    parts[page].push((mask, part));
+                }
             }
         }
-        let mut ascii = [0; 256];
-        ascii[..128].copy_from_slice(&all[..128]);
-        let mut shared = Box::new([0; PREFIXES]);
-        for (shared, chars) in shared.iter_mut().zip(all.as_chunks::<64>().0) {
-            *shared = chars.iter().fold(Mask::MAX, |shared, mask| shared & mask);
+        let (mut pages, mut page_of) = (Vec::new(), Vec::with_capacity(CHARS / PAGE));
+        // The pages whose characters are of the same classes: one for all that have these classes.
+        let mut even: Vec<(Mask, u16)> = Vec::new();
+        for (whole, parts) in whole.into_iter().zip(parts) {
+            let known = even.iter().find(|(classes, _)| *classes == whole && parts.is_empty());
+            if let Some((_, page)) = known {
+                page_of.push(*page);
+                continue;
+            }
+            let mut page = [whole; PAGE];
+            let at = pages.len() as u16;
+            if parts.is_empty() {
+                even.push((whole, at));
+            }
+            for (mask, part) in parts {
+                page[part].iter_mut().for_each(|entry| *entry |= mask);
+            }
+            page_of.push(at);
+            pages.push(page);
         }
-        let mut pages: Vec<[Mask; PAGE]> = Vec::new();
-        let mut page_of = Vec::with_capacity(CHARS / PAGE);
-        let (chunks, _) = all.as_chunks::<PAGE>();
-        for page in chunks {
-            // Most pages are equal to a recent one.
-            let known = pages.iter().rposition(|known| known == page);
-            let at = known.unwrap_or_else(|| {
-                pages.push(*page);
-                pages.len() - 1
-            });
-            page_of.push(at as u16);
+        let of = |page: usize| &pages[usize::from(page_of[page])];
+        let mut ascii = [0; 256];
+        ascii[..128].copy_from_slice(&of(0)[..128]);
+        let blocks = (0..).flat_map(|page| of(page).as_chunks::<64>().0);
+        let mut shared = Box::new([0; PREFIXES]);
+        for (shared, chars) in shared.iter_mut().zip(blocks) {
+            *shared = chars.iter().fold(Mask::MAX, |shared, mask| shared & mask);
         }
         Self { page_of, pages, ascii, shared }
     }
