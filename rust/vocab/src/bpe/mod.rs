@@ -21,6 +21,7 @@ mod huge_pages;
 mod interleaved_merge;
 mod key;
 mod known_tokens;
+mod left_over;
 mod lookup;
 mod merger;
 mod pairs;

@@ -5,18 +5,16 @@
 
 use hashbrown::HashMap;
 
-use super::heap_merge::{Agenda, NO_RANK};
-use super::merger::{Merger, Token};
-use super::pairs::{Code, MAX_SYMBOLS, NONE, Pairs, Symbol};
+use super::heap_merge::NO_RANK;
+use super::left_over::{Known, LANES, LeftOver};
+use super::merger::Merger;
+use super::pairs::{Code, MAX_SYMBOLS, Pairs, Symbol};
 use crate::error::{Error, Result};
 use crate::token::TokenId;
 
 /// Limit of products. Real vocabularies have some hundred thousand; a hostile file could have many
 /// more.
 const MAX_MERGES: usize = 4 << 20;
-
-/// Tokens of up to this many symbols are merged by scanning.
-const SCANNED: usize = 32;
 
 /// Order in which tokens are made.
 pub(super) enum Ranks {
@@ -59,14 +57,6 @@ impl Spelled {
     }
 }
 
-/// The parts of a token, and its rank.
-#[derive(Clone, Copy)]
-struct Made {
-    rank: u32,
-    left: Symbol,
-    right: Symbol,
-}
-
 /// Finds the one merge of every token; returns which tokens have one.
 ///
 /// `firsts` are the ids of the first symbols. All pairs of the first `side` of these are kept in a
@@ -88,107 +78,85 @@ pub(super) fn merger_of(
     let first_product = firsts.len() as Symbol;
     let mut ids = firsts;
     ids.extend(by_length.iter().map(|&at| tokens.ids[at]));
-    let mut found = Pairs::with_capacity(tokens.ids.len());
-    let mut made: Vec<Option<Made>> = vec![None; ids.len()];
-    let mut left_over = LeftOver::default();
-    for (product, &at) in (first_product..).zip(&by_length) {
-        let merge = |left, right| match found.code(left, right) {
-            NONE => (NO_RANK, 0),
-            code => made[code as usize].map_or((NO_RANK, 0), |made| (made.rank, code)),
-        };
-        let Some((left, right)) = left_over.two(tokens.get(at), merge) else { continue };
-        let rank = match ranks {
-            Ranks::OfTokens(ranks) => ranks.get(at).copied(),
-            Ranks::OfPairs(ranks) => ranks.get(&(ids[left as usize], ids[right as usize])).copied(),
-        };
-        if let Some(rank) = rank {
-            made[product as usize] = Some(Made { rank, left, right });
-            found.insert(left, right, product);
+    let mut made = Made {
+        pairs: Pairs::with_capacity(tokens.ids.len()),
+        parts: vec![(0, 0); ids.len()],
+        ranks: vec![NO_RANK; ids.len()],
+    };
+    let (mut left_over, mut parts) = (LeftOver::default(), Vec::new());
+    let mut product = first_product;
+    for same in by_length.chunk_by(|&one, &other| tokens.get(one).len() == tokens.get(other).len())
+    {
+        for some in same.chunks(LANES) {
+            let length = tokens.get(some[0]).len();
+            let known = Known { pairs: &made.pairs, ranks: &made.ranks };
+            left_over.two(some.iter().map(|&at| tokens.get(at)), length, known, &mut parts);
+            for (&at, parts) in some.iter().zip(&parts) {
+                made.add(product, *parts, |left, right| match ranks {
+                    Ranks::OfTokens(ranks) => ranks.get(at).copied(),
+                    Ranks::OfPairs(ranks) => {
+                        ranks.get(&(ids[left as usize], ids[right as usize])).copied()
+                    }
+                });
+                product += 1;
+            }
         }
     }
     let mut is_made = vec![false; tokens.ids.len()];
-    for (&at, made) in by_length.iter().zip(&made[first_product as usize..]) {
-        is_made[at] = made.is_some();
+    for (&at, rank) in by_length.iter().zip(&made.ranks[first_product as usize..]) {
+        is_made[at] = *rank != NO_RANK;
     }
-    Ok((by_rank(&made, &ids, first_product, side), is_made))
+    Ok((made.by_rank(&ids, first_product, side), is_made))
 }
 
-/// Numbers the products by rank.
-fn by_rank(made: &[Option<Made>], ids: &[TokenId], first_product: Symbol, side: Symbol) -> Merger {
-    let products = made.iter().zip(0..).filter_map(|(made, old)| Some(((*made)?, old)));
-    let mut products: Vec<(Made, Symbol)> = products.collect();
-    products.sort_by_key(|(made, _)| made.rank);
-    let mut new: Vec<Symbol> = (0..made.len() as Symbol).collect();
-    let mut new_ids = ids[..first_product as usize].to_vec();
-    for &(_, old) in &products {
-        new[old as usize] = new_ids.len() as Symbol;
-        new_ids.push(ids[old as usize]);
-    }
-    let mut pairs = Pairs::with_capacity(products.len());
-    let mut ties = Vec::new();
-    for group in products.chunk_by(|(one, _), (other, _)| one.rank == other.rank) {
-        let is_tied = group.len() > 1;
-        let code = |old: Symbol| new[old as usize] << 1 | Code::from(is_tied);
-        for &(Made { left, right, .. }, old) in group {
-            pairs.insert(new[left as usize], new[right as usize], code(old));
-        }
-        if let ([(_, first), .., (_, last)], true) = (group, is_tied) {
-            ties.push((code(*first), code(*last)));
-        }
-    }
-    Merger::new(pairs, side, new_ids, ties)
+/// The merges that are known: of each product its parts and its rank, [`NO_RANK`] without a merge.
+struct Made {
+    pairs: Pairs,
+    parts: Vec<(Symbol, Symbol)>,
+    ranks: Vec<u32>,
 }
 
-/// Working memory for merging one token.
-#[derive(Default)]
-struct LeftOver {
-    symbols: Vec<Symbol>,
-    merges: Vec<(u32, Symbol)>,
-    tokens: Vec<Token>,
-    agenda: Agenda,
-}
-
-impl LeftOver {
-    /// The two symbols that remain of a token before its last merge, if there are exactly two.
-    /// `merge` returns rank and product of a pair.
-    fn two(
+impl Made {
+    /// Adds the last merge of a product, if it has two parts and these a rank.
+    fn add(
         &mut self,
-        token: &[Symbol],
-        merge: impl Fn(Symbol, Symbol) -> (u32, Symbol),
-    ) -> Option<(Symbol, Symbol)> {
-        let Self { symbols, merges, tokens, agenda } = self;
-        if token.len() > SCANNED {
-            tokens.clear();
-            agenda.merge(token, 0, tokens, merge);
-            return match tokens[..] {
-                [left, right] => Some((left.symbol, right.symbol)),
-                _ => None,
-            };
-        }
-        symbols.clear();
-        symbols.extend_from_slice(token);
-        merges.clear();
-        merges.extend(symbols.windows(2).map(|pair| merge(pair[0], pair[1])));
-        while symbols.len() > 2 {
-            let best = merges.iter().enumerate().min_by_key(|(_, (rank, _))| *rank);
-            let (at, &(rank, product)) = best?;
-            if rank == NO_RANK {
-                return None;
-            }
-            symbols[at] = product;
-            symbols.remove(at + 1);
-            merges.remove(at);
-            if at > 0 {
-                merges[at - 1] = merge(symbols[at - 1], product);
-            }
-            if at < merges.len() {
-                merges[at] = merge(product, symbols[at + 1]);
-            }
-        }
-        match symbols[..] {
+        product: Symbol,
+        parts: Option<(Symbol, Symbol)>,
+        rank: impl Fn(Symbol, Symbol) -> Option<u32>,
+    ) {
+        let Some((left, right)) = parts else { return };
+        if let Some(rank) = rank(left, right) {
+            self.parts[product as usize] = (left, right);
+            self.ranks[product as usize] = rank;
             // If these two merged already, two tokens would have the same text.
-            [left, right] => Some((left, right)),
-            _ => None,
+            self.pairs.insert(left, right, product);
         }
+    }
+
+    /// Numbers the products by rank.
+    fn by_rank(self, ids: &[TokenId], first_product: Symbol, side: Symbol) -> Merger {
+        let products = self.ranks.iter().zip(0..).filter(|(rank, _)| **rank != NO_RANK);
+        let mut products: Vec<(u32, Symbol)> = products.map(|(rank, old)| (*rank, old)).collect();
+        products.sort_by_key(|(rank, _)| *rank);
+        let mut new: Vec<Symbol> = (0..ids.len() as Symbol).collect();
+        let mut new_ids = ids[..first_product as usize].to_vec();
+        for &(_, old) in &products {
+            new[old as usize] = new_ids.len() as Symbol;
+            new_ids.push(ids[old as usize]);
+        }
+        let mut pairs = Pairs::with_capacity(products.len());
+        let mut ties = Vec::new();
+        for group in products.chunk_by(|(one, _), (other, _)| one == other) {
+            let is_tied = group.len() > 1;
+            let code = |old: Symbol| new[old as usize] << 1 | Code::from(is_tied);
+            for &(_, old) in group {
+                let (left, right) = self.parts[old as usize];
+                pairs.insert(new[left as usize], new[right as usize], code(old));
+            }
+            if let ([(_, first), .., (_, last)], true) = (group, is_tied) {
+                ties.push((code(*first), code(*last)));
+            }
+        }
+        Merger::new(pairs, side, new_ids, ties)
     }
 }
