@@ -17,7 +17,7 @@ use super::pipeline::{Merging, Scratch, Units};
 use super::products::{Ranks, Spelled, merger_of};
 use super::sections::SECTION;
 use crate::error::{Error, Result};
-use crate::split::Splitter;
+use crate::split::{Ends, Splitter};
 use crate::token::TokenId;
 use crate::utf8::char_at;
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -257,21 +257,36 @@ impl ByteBpe {
     fn push_text(&self, text: &str, span: Range<usize>, units: &mut Units<'_, Self>) -> Result<()> {
         let base = span.start;
         let mut start = base;
-        self.splitter.ends(&text[span], |from, ends| {
+        self.splitter.ends(&text[span], |Ends { from, mut places, mut wide }| {
             let from = base + from;
-            if !ends.is_power_of_two() {
-                start = units.push_ends(start, from, ends, false);
-                return;
-            }
-            let unit = start..from + ends.trailing_zeros() as usize;
-            start = unit.end;
-            let key = Key::of(text.as_bytes(), &unit);
-            if unit.len() <= SHORT || key.is_some_and(Key::is_ascii) {
-                units.push_key(unit, key, false);
-            } else {
-                self.push_parts(text, unit, units);
+            while places != 0 {
+                // Pre-tokens before the first character beyond ASCII.
+                let last = (u64::BITS - 1).min(wide.trailing_zeros());
+                let ascii = places & u64::MAX >> (u64::BITS - 1 - last);
+                if ascii != 0 {
+                    start = units.push_ends(start, from, ascii, false);
+                    places &= !ascii;
+                    continue;
+                }
+                let end = places.trailing_zeros();
+                places &= places - 1;
+                wide &= u64::MAX << end;
+                let unit = start..from + end as usize;
+                start = unit.end;
+                self.push_pre_token(text, unit, units);
             }
         })
+    }
+
+    /// A pre-token as a unit, or as its parts.
+    #[inline(always)]
+    fn push_pre_token(&self, text: &str, unit: Range<usize>, units: &mut Units<'_, Self>) {
+        let key = Key::of(text.as_bytes(), &unit);
+        if unit.len() <= SHORT || key.is_some_and(Key::is_mostly_ascii) {
+            units.push_key(unit, key, false);
+        } else {
+            self.push_parts(text, unit, units);
+        }
     }
 
     /// Splits a pre-token at pairs of characters that no token contains.

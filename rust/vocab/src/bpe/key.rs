@@ -125,10 +125,11 @@ impl Key {
         Self { high: self.high | PART, ..self }
     }
 
-    /// Whether all bytes are ASCII.
+    /// Whether at least half of the bytes are ASCII.
     #[inline(always)]
-    pub(super) fn is_ascii(self) -> bool {
-        (self.low | self.high) & 0x8080_8080_8080_8080 == 0
+    pub(super) fn is_mostly_ascii(self) -> bool {
+        let wide = |word: u64| (word & 0x8080_8080_8080_8080).count_ones();
+        2 * (wide(self.low) + wide(self.high)) <= (self.high >> 56) as u32
     }
 }
 

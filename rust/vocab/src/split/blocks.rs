@@ -1,17 +1,18 @@
-//! The pieces of ASCII text under the patterns of cl100k's and o200k's families, 64 characters at a time.
+//! The pieces of text under the patterns of cl100k's and o200k's families, 64 bytes at a time.
 //!
-//! Each class is a mask with a bit for each character ([`masks`](super::masks)). The classes of a
-//! character and its neighbours decide where a piece begins, for all 64 places at once. A block begins
+//! Each class is a mask with a bit for each byte ([`masks`](super::masks), and [`wide`](super::wide) beyond ASCII).
+//! The classes of a byte and its neighbours decide where a piece begins, for all 64 places at once. A block begins
 //! at the beginning of a piece, so no state is carried between blocks. Near the end of a block, where
 //! the next characters would decide, no place is used.
 
 use super::masks::{Cases, Masks, controls};
 use super::scan::Digits;
+use super::wide::{Letters, UNKNOWN};
 
-/// Number of characters in a block.
+/// Number of bytes in a block.
 pub(crate) const BLOCK: usize = 64;
 
-/// Number of following characters that decide whether a piece begins at a place.
+/// Number of following bytes that decide whether a piece begins at a place.
 pub(super) const AHEAD: usize = 2;
 
 /// What letters make a piece.
@@ -25,20 +26,33 @@ pub(super) enum Words {
     BetweenNumbers,
 }
 
-/// A bit for each place of a block where a piece certainly begins, without the first place.
+/// A bit for each place of a block where a piece certainly begins, without the first place; and the bytes beyond ASCII.
 #[inline(always)]
-pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> u64 {
+pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64, u64) {
+    // Nothing is certain near a character that is not known.
+    let unknown = if words == Words::BetweenNumbers { 0x80 } else { UNKNOWN };
+    if block[..=AHEAD].iter().any(|byte| *byte >= unknown) {
+        return (0, 0);
+    }
     let masks = Masks::of(block);
-    let wide = match words {
-        // A control character is of no alternative.
-        Words::BetweenNumbers => masks.wide | controls(block),
-        Words::Whole | Words::Cased { .. } => masks.wide,
+    let first_wide = block.get(masks.wide.trailing_zeros() as usize);
+    let letters = match first_wide {
+        Some(byte) if *byte < unknown => Letters::of(block, words, masks.apostrophe),
+        // ASCII up to the end, or up to what is not known.
+        _ => Letters::default(),
     };
-    // Places after a character beyond ASCII are not used.
-    let count = wide.trailing_zeros();
-    let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return 0 };
+    let unknown = masks.wide & !letters.all;
+    let unknown = match words {
+        // A control character is of no alternative.
+        Words::BetweenNumbers => unknown | controls(block),
+        Words::Whole | Words::Cased { .. } => unknown,
+    };
+    // Places after an unknown character are not used.
+    let count = unknown.trailing_zeros();
+    let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return (0, 0) };
     let mut certain = u64::MAX >> (u64::BITS - before);
-    let Masks { letter, number, space, newline, blank, apostrophe, .. } = masks;
+    let Masks { number, space, newline, blank, apostrophe, .. } = masks;
+    let letter = masks.letter | letters.all;
     let other = !(letter | number | space);
     let (after_space, after_blank) = (space << 1, blank << 1);
     let (after_letter, after_number, after_other) = (letter << 1, number << 1, other << 1);
@@ -89,7 +103,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> u64 {
         Words::BetweenNumbers => {}
         Words::Cased { contractions } => {
             let Cases { upper, slash } = Cases::of(block);
-            let upper = upper & letter;
+            let upper = upper & masks.letter | letters.upper;
             starts |= upper & ((letter & !upper) << 1);
             // Rare: a slash after such newlines joins them.
             certain &= below_first(slash & taken << 1);
@@ -98,7 +112,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> u64 {
             }
         }
     }
-    starts & certain & !1
+    (starts & certain & !1, masks.wide)
 }
 
 /// All places below the first of a mask; all places if it is empty.

@@ -200,6 +200,76 @@ impl Cases {
     }
 }
 
+/// The bytes of Latin and Cyrillic letters of two bytes: first bytes, and bounds of second bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Halves {
+    pub(super) c3: u64,
+    pub(super) c4_to_c9: u64,
+    pub(super) c5: u64,
+    pub(super) d0: u64,
+    pub(super) d1: u64,
+    /// The second bytes of `×` and `÷`.
+    pub(super) sign: u64,
+    pub(super) from_9f: u64,
+    pub(super) from_a0: u64,
+    pub(super) from_b0: u64,
+}
+
+impl Halves {
+    #[inline(always)]
+    pub(super) fn of(block: &[u8; BLOCK]) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has it.
+            return unsafe { Self::of_vectors(block) };
+        }
+        Self::of_bytes(block)
+    }
+
+    /// The same, one character after another.
+    pub(super) fn of_bytes(block: &[u8; BLOCK]) -> Self {
+        let mut halves = Self::default();
+        for (at, &byte) in block.iter().enumerate() {
+            let set = |mask: &mut u64, is: bool| *mask |= u64::from(is) << at;
+            set(&mut halves.c3, byte == 0xC3);
+            set(&mut halves.c4_to_c9, (0xC4..=0xC9).contains(&byte));
+            set(&mut halves.c5, byte == 0xC5);
+            set(&mut halves.d0, byte == 0xD0);
+            set(&mut halves.d1, byte == 0xD1);
+            set(&mut halves.sign, byte == 0x97 || byte == 0xB7);
+            set(&mut halves.from_9f, byte >= 0x9F);
+            set(&mut halves.from_a0, byte >= 0xA0);
+            set(&mut halves.from_b0, byte >= 0xB0);
+        }
+        halves
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn of_vectors(block: &[u8; BLOCK]) -> Self {
+        use std::arch::x86_64::{
+            _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8,
+        };
+        let mut halves = Self::default();
+        for (nth, vector) in vectors(block).into_iter().enumerate() {
+            let is = |byte: u8| _mm256_cmpeq_epi8(vector, _mm256_set1_epi8(byte.cast_signed()));
+            let from = |byte: u8| within(vector, byte, u8::MAX - byte + 1);
+            let bits = |vector| u64::from(_mm256_movemask_epi8(vector) as u32) << (32 * nth);
+            halves.c3 |= bits(is(0xC3));
+            halves.c4_to_c9 |= bits(within(vector, 0xC4, 6));
+            halves.c5 |= bits(is(0xC5));
+            halves.d0 |= bits(is(0xD0));
+            halves.d1 |= bits(is(0xD1));
+            halves.sign |= bits(_mm256_or_si256(is(0x97), is(0xB7)));
+            halves.from_9f |= bits(from(0x9F));
+            halves.from_a0 |= bits(from(0xA0));
+            halves.from_b0 |= bits(from(0xB0));
+        }
+        halves
+    }
+}
+
 /// ASCII's control characters that are no white space.
 #[inline(always)]
 pub(super) fn controls(block: &[u8; BLOCK]) -> u64 {

@@ -19,6 +19,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 mod threes;
+mod wide;
 
 use crate::error::{Error, Result, place};
 pub(crate) use blocks::BLOCK;
@@ -49,6 +50,23 @@ pub(crate) enum Splitter {
     Regex(Regex),
     /// Splitters in sequence: each splits the pieces of the previous one.
     Sequence(Vec<Splitter>),
+}
+
+/// The ends of one piece or more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) from: usize,
+    /// Bit `n`: a piece ends `n` bytes after `from`.
+    pub(crate) places: u64,
+    /// Bit `n`: the byte `n` bytes after `from` may be beyond ASCII.
+    pub(crate) wide: u64,
+}
+
+impl Ends {
+    /// The end of one piece.
+    fn one(at: usize) -> Self {
+        Self { from: at - 1, places: 1 << 1, wide: 1 }
+    }
 }
 
 impl Splitter {
@@ -155,13 +173,12 @@ impl Splitter {
         }
     }
 
-    /// Calls `each` with a place and a mask of the ends of pieces after it, in order. Each piece begins
-    /// at the end of the previous one, and the last one ends at the end of `text`; no piece is empty. A
-    /// mask with several bits covers ASCII alone.
+    /// Calls `each` with the ends of pieces, in order. Each piece begins at the end of the previous one, and the last
+    /// one ends at the end of `text`; no piece is empty.
     ///
     /// # Errors
     /// [`Error`] for a text that takes more steps than any real pattern does.
-    pub(crate) fn ends(&self, text: &str, mut each: impl FnMut(usize, u64)) -> Result<()> {
+    pub(crate) fn ends(&self, text: &str, mut each: impl FnMut(Ends)) -> Result<()> {
         match self {
             _ if text.is_empty() => {}
             // The most frequent pattern has a loop of its own, into which `each` is inlined.
@@ -170,7 +187,7 @@ impl Splitter {
                 let (mut end, work) = (0, Work::of_text(text));
                 self.split_dyn(text, &work, &mut |piece| {
                     end += piece.len();
-                    each(end, 1);
+                    each(Ends::one(end));
                 });
                 if work.is_spent() {
                     return Err(too_many_steps("pre_tokenizer", text));
@@ -184,8 +201,8 @@ impl Splitter {
     #[cfg(test)]
     pub(crate) fn split<'a>(&self, text: &'a str, mut each: impl FnMut(&'a str)) {
         let mut start = 0;
-        let done = self.ends(text, |from, ends| {
-            for end in places(from, ends) {
+        let done = self.ends(text, |ends| {
+            for end in places(ends) {
                 each(&text[start..end]);
                 start = end;
             }
@@ -200,8 +217,8 @@ impl Splitter {
             Self::Digits { individual } => split_digits(text, *individual, each),
             Self::Known(known) => {
                 let mut start = 0;
-                scan::ends(*known, text, |from, ends| {
-                    for end in places(from, ends) {
+                scan::ends(*known, text, |ends| {
+                    for end in places(ends) {
                         each(&text[start..end]);
                         start = end;
                     }
@@ -224,11 +241,11 @@ pub(crate) fn too_many_steps(component: &'static str, text: &str) -> Error {
     Error::new(component, problem)
 }
 
-/// The places of bits, counted from a place on.
-fn places(from: usize, mut bits: u64) -> impl Iterator<Item = usize> {
+/// The places of ends.
+fn places(Ends { from, mut places, .. }: Ends) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
-        let at = (bits != 0).then(|| bits.trailing_zeros())?;
-        bits &= bits - 1;
+        let at = (places != 0).then(|| places.trailing_zeros())?;
+        places &= places - 1;
         Some(from + at as usize)
     })
 }

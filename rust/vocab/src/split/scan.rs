@@ -5,6 +5,7 @@
 //! the expression would backtrack, the function computes the place: so it finds every match in one
 //! pass, and reads each character of any text a few times at most.
 
+use super::Ends;
 use super::blocks::{self, Words};
 use super::classes::{
     CHINESE, Classes, HAN, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER,
@@ -104,13 +105,13 @@ impl Known {
 /// Calls `each` with the ends of a pattern's matches, and of the text between them, as
 /// [`Splitter::ends`](super::Splitter::ends) does.
 #[inline]
-pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(usize, u64)) {
+pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(Ends)) {
     let scanner = Scanner { classes: Classes::of_unicode(), text };
     let next = |at| scanner.class(at).1;
     let mut end = 0;
     let each_piece = |piece: &str| {
         end += piece.len();
-        each(end, 1);
+        each(Ends::one(end));
     };
     // One loop for each pattern, chosen once.
     match known {
@@ -237,31 +238,30 @@ impl Scanner<'_> {
         self.spaces(at)
     }
 
-    /// Calls `each` with the ends of the matches of a pattern: of the ASCII text of a block at once, by
-    /// `starts`, and elsewhere by `end_of_match`. Every character must be part of a match.
+    /// Calls `each` with the ends of the matches of a pattern: of a block at once, by `starts`, and elsewhere by
+    /// `end_of_match`. Every character must be part of a match.
     #[inline(always)]
     fn blocks(
         self,
-        starts: impl Fn(&[u8; blocks::BLOCK]) -> u64,
+        starts: impl Fn(&[u8; blocks::BLOCK]) -> (u64, u64),
         mut end_of_match: impl FnMut(usize) -> usize,
-        mut each: impl FnMut(usize, u64),
+        mut each: impl FnMut(Ends),
     ) {
         let bytes = self.text.as_bytes();
         let mut at = 0;
         while let Some(rest) = bytes.get(at..)
             && !rest.is_empty()
         {
-            let is_ascii = rest.iter().take(blocks::AHEAD + 1).all(u8::is_ascii);
-            if let Some(block) = rest.first_chunk().filter(|_| is_ascii) {
-                let starts = starts(block);
+            if let Some(block) = rest.first_chunk() {
+                let (starts, wide) = starts(block);
                 if let Some(last) = starts.checked_ilog2() {
-                    each(at, starts);
+                    each(Ends { from: at, places: starts, wide });
                     at += last as usize;
                     continue;
                 }
             }
             at = end_of_match(at);
-            each(at, 1);
+            each(Ends::one(at));
         }
     }
 

@@ -7,18 +7,20 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::Splitter;
+use super::blocks::Words;
 use super::classes::{
     CHINESE, Classes, HAN, LETTER, LOWER, MARK, Mask, NEWLINE, NUMBER, SIGN, SPACE, UPPER,
 };
 use super::known_patterns::{
     CL100K, DEEPSEEK_CHINESE, DEEPSEEK_V3, KNOWN, NAMES, NUMBERS_BY_THREES, UP_TO_THREE,
 };
-use super::masks::{Cases, Masks, Prose, controls, controls_of_bytes};
+use super::masks::{Cases, Halves, Masks, Prose, controls, controls_of_bytes};
 use super::matcher::Work;
 use super::regex::{Dialect, Regex};
 use super::runs::Runs;
 use super::scan::Known;
 use super::threes::{self, Threes};
+use super::wide::Letters;
 
 /// Pieces by the splitter.
 fn pieces<'a>(splitter: &Splitter, text: &'a str) -> Vec<&'a str> {
@@ -109,6 +111,69 @@ fn ascii_text() -> impl Strategy<Value = String> {
     prop::collection::vec(word, 20..100).prop_map(|words| words.concat())
 }
 
+/// Text of letters of one byte and of two, long enough for whole blocks.
+fn european_text() -> impl Strategy<Value = String> {
+    let words = vec![
+        " ",
+        "  ",
+        "\n",
+        " \n",
+        "é",
+        "É",
+        "été",
+        " À",
+        "ÇA",
+        "ß",
+        "ÿ",
+        "×",
+        "÷",
+        "Straße",
+        " naïve",
+        "ł",
+        "Ž",
+        "ſ",
+        "'ſ",
+        "'é",
+        "'sé",
+        "ABÉ",
+        "éAB",
+        "Ôter",
+        "жук",
+        "Жук",
+        "ЖУК",
+        "ёж",
+        "Ёж",
+        "ѣ",
+        "Ѡ",
+        "ѡ",
+        "҂",
+        "ҁ",
+        "é1",
+        "12é",
+        "!é",
+        "!!é",
+        "é's",
+        "É'LL",
+        "word",
+        " the",
+        "Word",
+        "'",
+        "1",
+        "\n\né",
+        "ǅ",
+        "ȿ",
+        "ɐ",
+        "е\u{301}",
+        "中",
+        "😀",
+        "\u{a0}",
+        "ª",
+        "µ",
+        "/\né",
+    ];
+    prop::collection::vec(select(words), 12..60).prop_map(|words| words.concat())
+}
+
 fn cases() -> ProptestConfig {
     let long = std::env::var_os("CHATCODEC_LONG").is_some();
     ProptestConfig {
@@ -140,7 +205,7 @@ proptest! {
 
     #[test]
     fn known_patterns_are_their_regular_expressions(
-        text in prop_oneof![nasty_text(), ascii_text()],
+        text in prop_oneof![nasty_text(), ascii_text(), european_text()],
     ) {
         for (pattern, known) in KNOWN {
             let found = pieces(&Splitter::Known(*known), &text);
@@ -160,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn names_are_their_regular_expressions(text in prop_oneof![3 => nasty_text(), 1 => ascii_text()]) {
+    fn names_are_their_regular_expressions(text in prop_oneof![3 => nasty_text(), 1 => ascii_text(), 2 => european_text()]) {
         for (names, patterns) in NAMES {
             let splitter = named(names[0]);
             prop_assert_eq!(pieces(&splitter, &text), by_regex(patterns, &text), "{}", names[0]);
@@ -214,8 +279,37 @@ fn masks_are_the_classes_of_bytes() {
         assert_eq!(Masks::of(&block), Masks::of_bytes(&block), "{block:?}");
         assert_eq!(Prose::of(&block), Prose::of_bytes(&block), "{block:?}");
         assert_eq!(Cases::of(&block), Cases::of_bytes(&block), "{block:?}");
+        assert_eq!(Halves::of(&block), Halves::of_bytes(&block), "{block:?}");
         assert_eq!(controls(&block), controls_of_bytes(&block), "{block:?}");
     }
+}
+
+/// In blocks of one character again and again, at every place.
+#[test]
+fn known_letters_are_of_their_classes() {
+    let classes = Classes::of_unicode();
+    let cased = Words::Cased { contractions: true };
+    let mut count = 0;
+    for c in ('\u{80}'..='\u{7FF}').filter(|c| *c != 'ſ') {
+        let text = format!("{}{c}", "a".repeat(c as usize % 2)).repeat(40);
+        let block: &[u8; 64] = text.as_bytes().first_chunk().unwrap();
+        let masks = Masks::of(block);
+        let class = classes.of_code_point(c.into());
+        for words in [Words::Whole, cased] {
+            let letters = Letters::of(block, words, 0);
+            let whole = if text.is_char_boundary(64) { u64::MAX } else { u64::MAX >> 1 };
+            assert!(letters.all == 0 || letters.all == masks.wide & whole, "{c:?} {words:?}");
+            assert!(letters.all == 0 || class & LETTER != 0, "{c:?} {words:?}");
+            if words == cased && letters.all != 0 {
+                let (is, is_not) = if letters.upper == 0 { (LOWER, UPPER) } else { (UPPER, LOWER) };
+                assert!(letters.upper == 0 || letters.upper == letters.all, "{c:?}");
+                assert_eq!(class & (UPPER | LOWER), is, "{c:?} is not {is_not}");
+            }
+            count += usize::from(letters.all != 0);
+        }
+    }
+    // U+00C0 to U+027F without the two signs and `ſ`, U+0400 to U+047F; with cases, up to U+00FF and U+045F.
+    assert_eq!(count, 0x1C0 - 3 + 0x80 + 0x40 - 2 + 0x60);
 }
 
 #[test]
@@ -308,14 +402,14 @@ fn a_text_that_takes_too_many_steps_is_refused() {
         let text = filling.repeat(50_000 / filling.len()) + "b";
         let started = std::time::Instant::now();
         let mut bytes = 0;
-        let refused = splitter.ends(&text, |at, _| bytes = at).unwrap_err().to_string();
+        let refused = splitter.ends(&text, |ends| bytes = ends.from + 1).unwrap_err().to_string();
         assert!(refused.contains("takes more steps"), "{pattern}: {refused}");
         // All of the text is told, whatever becomes of it.
         assert_eq!(bytes, text.len(), "{pattern}");
         // And again, in pieces: what is left is left for all of them.
         let pieces = Splitter::sequence(vec![Splitter::digits(true), splitter]);
         let text = format!("{}b1", &text[..5_000]).repeat(20);
-        assert!(filling.starts_with('1') || pieces.ends(&text, |_, _| ()).is_err(), "{pattern}");
+        assert!(filling.starts_with('1') || pieces.ends(&text, |_| ()).is_err(), "{pattern}");
         let took = started.elapsed();
         assert!(took.as_secs() < 20, "{pattern} took {took:?}");
     }

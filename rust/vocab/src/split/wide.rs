@@ -1,0 +1,52 @@
+//! Latin and Cyrillic letters of two bytes, as masks of their bytes in a block.
+//!
+//! ```text
+//! l'été     é: two bytes of a letter in lower case
+//! ```
+//!
+//! All other characters beyond ASCII are split one after another, and so is a letter that the end of the block cuts.
+
+use super::blocks::{BLOCK, Words};
+use super::masks::Halves;
+
+/// The bytes of known letters in a block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Letters {
+    pub(super) all: u64,
+    /// Those in upper case, where words depend on the case.
+    pub(super) upper: u64,
+}
+
+/// No byte of a known letter is this or greater.
+pub(super) const UNKNOWN: u8 = 0xE0;
+
+impl Letters {
+    /// The known letters of a block of valid UTF-8; `apostrophe` has the places of apostrophes.
+    #[inline]
+    pub(super) fn of(block: &[u8; BLOCK], words: Words, apostrophe: u64) -> Self {
+        let Halves { c3, c4_to_c9, c5, d0, d1, sign, from_9f, from_a0, from_b0 } =
+            Halves::of(block);
+        // `×` and `÷`.
+        let c3 = c3 & !(sign >> 1);
+        match words {
+            // A letter there may be no part of the word.
+            Words::BetweenNumbers => Self::default(),
+            // `ſ` is a contraction in some patterns.
+            Words::Whole => {
+                Self { all: both(c3 | c4_to_c9 & !(c5 & apostrophe << 1) | d0 | d1), upper: 0 }
+            }
+            Words::Cased { .. } => {
+                let upper = both(c3 & !(from_9f >> 1) | d0 & !(from_b0 >> 1));
+                let lower = both(c3 & from_9f >> 1 | d0 & from_b0 >> 1 | d1 & !(from_a0 >> 1));
+                Self { all: upper | lower, upper }
+            }
+        }
+    }
+}
+
+/// Both bytes of letters whose first bytes are given, without one that goes on after the block.
+#[inline(always)]
+fn both(firsts: u64) -> u64 {
+    let whole = firsts & u64::MAX >> 1;
+    whole | whole << 1
+}
