@@ -165,25 +165,14 @@ impl ArgumentsReader for RawScanner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::reading;
     use proptest::prelude::*;
 
     /// The value so far, and whether it is whole.
     fn read(text: &str, chars: usize) -> (String, bool) {
-        let mut scanner = RawScanner::default();
-        let mut value = String::new();
-        for chunk in text.chars().collect::<Vec<_>>().chunks(chars) {
-            let chunk: String = chunk.iter().collect();
-            if scanner.take_same(&chunk) {
-                value.push_str(&chunk);
-                continue;
-            }
-            let (taken, told) = scanner.push(&chunk);
-            value.push_str(&told);
-            if taken < chunk.len() || scanner.is_done() {
-                break;
-            }
-        }
-        (value, scanner.is_complete(Ended::Cut))
+        let reader = Box::new(RawScanner::default());
+        let read = reading::read(reader, &[text.into()], chars, Ended::Cut);
+        (read.json, read.is_whole)
     }
 
     proptest! {

@@ -6,6 +6,8 @@ mod nested;
 pub(crate) mod prefix;
 pub(crate) mod python;
 mod quoted;
+#[cfg(test)]
+mod reading;
 pub(crate) mod shape;
 pub(crate) mod tagged;
 mod unquoted;

@@ -542,12 +542,18 @@ fn members(object: &str) -> Option<Vec<Member<'_>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::scanner::KindsOf;
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use serde_json::json as value;
+
     use super::*;
-    use crate::call::Ended;
+    use crate::call::reading::{self, Item, Read, json_value, parameters};
+    use crate::call::shape::ArgumentsReader;
+    use crate::call::{Ended, Mended};
     use crate::json::{Lexer, respace_only};
     use crate::limits::HOLD_LIMIT;
-    use proptest::prelude::*;
+    use crate::schema::Parameters;
 
     const KEY: TokenId = 1;
     const KEY_END: TokenId = 2;
@@ -563,7 +569,7 @@ mod tests {
     }
 
     /// Text with white space inside the tags, text without, and tokens.
-    fn styles() -> [TaggedStyle; 3] {
+    fn styles() -> [Arc<TaggedStyle>; 3] {
         [
             [vec![text("<p=")], vec![text(">\n")], vec![text("\n</p>\n")]],
             [vec![text("<p name=\"")], vec![text("\">")], vec![text("</p>\n")]],
@@ -575,12 +581,12 @@ mod tests {
         ]
         .map(|[open, between, close]| {
             let call = CallTags { open: vec!["<f=".into()], close: vec!["</f>".into()] };
-            TaggedStyle::new(open, between, close, call).unwrap()
+            Arc::new(TaggedStyle::new(open, between, close, call).unwrap())
         })
     }
 
     /// Tags of tokens that say whether a value is a string.
-    fn typed() -> TaggedStyle {
+    fn typed() -> Arc<TaggedStyle> {
         let kind = KindAttribute {
             before: "\" string=\"".into(),
             after: "\">".into(),
@@ -588,162 +594,152 @@ mod tests {
         };
         let [open, close] = [vec![token(KEY)], vec![token(VALUE_END), text("\n")]];
         let style = TaggedStyle::new(open, vec![text("\">")], close, CallTags::default());
-        TaggedStyle { kind: Some(kind), ..style.unwrap() }
+        Arc::new(TaggedStyle { kind: Some(kind), ..style.unwrap() })
     }
 
     /// Text in tags, and tokens, with a wrap around strings.
-    fn wrapped_styles() -> [TaggedStyle; 2] {
+    fn wrapped_styles() -> [Arc<TaggedStyle>; 2] {
         let [_, quoted, tokens] = styles();
         let when = ["<", "&", "\n"].map(str::to_owned).to_vec();
         let wrap = Wrap { open: "<![CDATA[".into(), close: "]]>".into(), when };
-        [quoted, tokens].map(|style| TaggedStyle { wrap: Some(wrap.clone()), ..style })
+        let wrapped = |style: Arc<TaggedStyle>| TaggedStyle {
+            wrap: Some(wrap.clone()),
+            ..TaggedStyle::clone(&style)
+        };
+        [quoted, tokens].map(|style| Arc::new(wrapped(style)))
     }
 
-    fn every_style() -> impl Iterator<Item = TaggedStyle> {
+    fn every_style() -> impl Iterator<Item = Arc<TaggedStyle>> {
         styles().into_iter().chain(wrapped_styles())
     }
 
-    #[derive(Debug, Clone)]
-    enum Item {
-        Text(String),
-        Control(TokenId),
+    /// A schema by which all values have these kinds.
+    fn schema(kinds: Kinds) -> Option<Arc<Parameters>> {
+        let others = value!(["number", "boolean", "null", "object", "array"]);
+        match kinds {
+            Kinds::STRING => parameters(&value!({"additionalProperties": {"type": "string"}})),
+            Kinds::OTHER => parameters(&value!({"additionalProperties": {"type": others}})),
+            _ => None,
+        }
     }
 
-    /// The emitted JSON, the other text, and whether the arguments are complete.
     fn read(
         items: &[Item],
         chars: usize,
-        style: &TaggedStyle,
-        kinds_of: KindsOf<'_>,
-    ) -> (String, String, bool) {
-        let (mut scanner, mut out, after) = scan(items, chars, style, kinds_of);
-        out.push_str(&scanner.finish(style, Ended::Cut));
-        let complete = scanner.is_complete();
-        (out, scanner.take_rest() + &after, complete)
+        style: &Arc<TaggedStyle>,
+        parameters: Option<Arc<Parameters>>,
+        ended: Ended,
+    ) -> Read {
+        reading::read(Box::new(TaggedScanner::new(style.clone(), parameters)), items, chars, ended)
     }
 
-    /// The same where a token closes the call: the arguments, and whether they are complete.
-    fn read_closed(
-        items: &[Item],
-        chars: usize,
-        style: &TaggedStyle,
-        kinds_of: KindsOf<'_>,
-    ) -> (String, bool) {
-        let (mut scanner, mut out, _) = scan(items, chars, style, kinds_of);
-        out.push_str(&scanner.finish(style, Ended::Closed));
-        (out, scanner.is_complete())
-    }
-
-    /// The scanner at the end, the emitted JSON, and the other text.
-    fn scan(
-        items: &[Item],
-        chars: usize,
-        style: &TaggedStyle,
-        kinds_of: KindsOf<'_>,
-    ) -> (TaggedScanner, String, String) {
-        let mut scanner = TaggedScanner::new();
-        let mut out = String::new();
-        let mut after = String::new();
-        for item in items {
-            let text = match item {
-                Item::Control(id) => {
-                    let (accepted, said) = scanner.push_control(*id, style, kinds_of);
-                    out.push_str(&said);
-                    if !accepted {
-                        after.push('#');
-                    }
-                    continue;
-                }
-                Item::Text(text) => text,
-            };
-            for chunk in text.chars().collect::<Vec<_>>().chunks(chars) {
-                let chunk: String = chunk.iter().collect();
-                let mut rest = chunk.as_str();
-                while !rest.is_empty() && !scanner.is_done() {
-                    let same = scanner.is_same(rest, style);
-                    let (taken, said) = scanner.push(rest, style, kinds_of);
-                    assert!(!same || (taken, said.as_str()) == (rest.len(), rest));
-                    let is_odd = !scanner.take_odd().is_empty();
-                    let is_mended = scanner.take_mended().is_some();
-                    assert!(taken == rest.len() || scanner.is_done() || is_odd || is_mended);
-                    out.push_str(&said);
-                    rest = &rest[taken..];
-                }
-                if scanner.is_done() {
-                    after.push_str(&scanner.take_rest());
-                }
-                after.push_str(rest);
-            }
-        }
-        (scanner, out, after)
-    }
-
-    fn unknown(_: &str) -> Kinds {
-        Kinds::ANY
-    }
-
-    fn written(arguments: &str, style: &TaggedStyle) -> Result<Vec<Item>, String> {
-        let arguments = respace_only(arguments);
-        let pieces = write(&arguments, style)?;
-        Ok(pieces
-            .into_iter()
-            .map(|piece| match piece {
-                Written::Text(text) => Item::Text(text.into_owned()),
-                Written::Control(id) => Item::Control(id),
-                Written::Value(text) => Item::Text(text),
-                Written::Given => Item::Text(String::new()),
-            })
-            .collect())
-    }
-
-    /// The result of text that ends the pairs, for every size of chunk.
-    fn read_text(text: &str, style: &TaggedStyle, kind: Kinds) -> (String, String, bool) {
-        let items = [Item::Text(text.into())];
-        let whole = read(&items, usize::MAX, style, &|_| kind);
+    /// The same for pieces of every size.
+    fn read_by(items: &[Item], style: &Arc<TaggedStyle>, kinds: Kinds, ended: Ended) -> Read {
+        let whole = read(items, usize::MAX, style, schema(kinds), ended);
         for chars in 1..6 {
-            assert_eq!(read(&items, chars, style, &|_| kind), whole, "{text}");
+            assert_eq!(read(items, chars, style, schema(kinds), ended), whole, "{items:?}");
         }
         whole
     }
 
+    /// The JSON of text after which nothing comes, the text after it, and whether it is whole.
+    fn read_text(
+        text: &str,
+        style: &Arc<TaggedStyle>,
+        kinds: Kinds,
+        ended: Ended,
+    ) -> (String, String, bool) {
+        let Read { json, rest, is_whole, .. } = read_by(&[text.into()], style, kinds, ended);
+        (json, rest, is_whole)
+    }
+
+    fn written(arguments: &str, style: &TaggedStyle) -> Result<Vec<Item>, String> {
+        let arguments = respace_only(arguments);
+        let item = |piece| match piece {
+            Written::Text(text) => Item::Text(text.into_owned()),
+            Written::Control(id) => Item::Control(id),
+            Written::Value(text) => Item::Text(text),
+            Written::Given => Item::Text(String::new()),
+        };
+        Ok(write(&arguments, style)?.into_iter().map(item).collect())
+    }
+
     #[test]
     fn pairs_are_read_as_json() {
-        let [style, ..] = styles();
-        for (pairs, json, rest) in [
-            ("</f>", "{}", "</f>"),
-            ("\n</f>", "{}", "</f>"),
-            ("<p=a>\n1\n</p>\n</f>", r#"{"a": 1}"#, "</f>"),
-            ("<p=a>1</p><p=b>x</p></f>", r#"{"a": 1, "b": "x"}"#, "</f>"),
-            ("<p= a >\n\n1\n\n</p>\n\n</f>", r#"{"a": 1}"#, "</f>"),
-            ("<p=a>\n\nx\n\n</p>\n</f>", r#"{"a": "\nx\n"}"#, "</f>"),
-            (
-                "<p=a></p><p=b>\n\n</p><p=c>\n\n\n</p></f>",
-                r#"{"a": "", "b": "", "c": "\n"}"#,
-                "</f>",
-            ),
-            (
-                "<p=a>1 2</p><p=b> {} </p><p=c>{}[]</p></f>",
-                r#"{"a": "1 2", "b": {}, "c": "{}[]"}"#,
-                "</f>",
-            ),
+        let [style, quoted, _] = styles();
+        for (pairs, json) in [
+            ("</f>", "{}"),
+            ("\n</f>", "{}"),
+            ("<p=a>\n1\n</p>\n</f>", r#"{"a": 1}"#),
+            ("<p=a>1</p><p=b>x</p></f>", r#"{"a": 1, "b": "x"}"#),
+            ("<p= a >\n\n1\n\n</p>\n\n</f>", r#"{"a": 1}"#),
+            ("<p=a>\n\nx\n\n</p>\n</f>", r#"{"a": "\nx\n"}"#),
+            ("<p=a></p><p=b>\n\n</p><p=c>\n\n\n</p></f>", r#"{"a": "", "b": "", "c": "\n"}"#),
+            ("<p=a>1 2</p><p=b> {} </p><p=c>{}[]</p></f>", r#"{"a": "1 2", "b": {}, "c": "{}[]"}"#),
             (
                 "<p=a>\"x\"</p><p=b>tru</p><p=c>null</p></f>",
                 r#"{"a": "\"x\"", "b": "tru", "c": null}"#,
-                "</f>",
             ),
-            ("<p=a>x<</</p</p></f>", r#"{"a": "x<</</p"}"#, "</f>"),
-            ("<p=a>{\"x\": [1, \"}\"]}\n</p></f>", r#"{"a": {"x": [1, "}"]}}"#, "</f>"),
-            ("<p=a>1</p><p=a>2</p></f>", r#"{"a": 1, "a": 2}"#, "</f>"),
+            ("<p=a>x<</</p</p></f>", r#"{"a": "x<</</p"}"#),
+            ("<p=a>{\"x\": [1, \"}\"]}\n</p></f>", r#"{"a": {"x": [1, "}"]}}"#),
+            ("<p=a>1</p><p=a>2</p></f>", r#"{"a": 1, "a": 2}"#),
+            // The next tag ends a value.
+            ("<p=a>\nx\n<p=b>\ny\n</p>\n</f>", r#"{"a": "x", "b": "y"}"#),
+            ("<p=a>\nx\n  <p=b>\ny\n\t</f>", r#"{"a": "x", "b": "y"}"#),
+            ("<p=a>\n<p=b>\n</p>\n</f>", r#"{"a": "", "b": ""}"#),
+            ("<p=a>\n</f>", r#"{"a": ""}"#),
+            ("<p=a>\n1\n\n</f>", r#"{"a": 1}"#),
+            ("<p=a>\nx\n\n</f>", r#"{"a": "x\n"}"#),
+            ("<p=a>x <p=b>y</p></f>", r#"{"a": "x <p=b>y"}"#),
+            ("<p=a>\nx\n<p\n</p></f>", r#"{"a": "x\n<p"}"#),
+            ("<p=a>x</f> </f>\n</f>", r#"{"a": "x</f> </f>"}"#),
+            ("odd <p=a>x</p> more <p=b>y</p>!</f>", r#"{"a": "x", "b": "y"}"#),
         ] {
-            let read = read_text(pairs, &style, Kinds::ANY);
-            assert_eq!(read, (json.to_owned(), rest.to_owned(), true), "{pairs}");
+            let read = read_text(pairs, &style, Kinds::ANY, Ended::Cut);
+            assert_eq!(read, (json.to_owned(), "</f>".to_owned(), true), "{pairs}");
+        }
+        let next = read_text("<p=a>\nx\n<f=", &style, Kinds::ANY, Ended::Cut);
+        assert_eq!(next, (r#"{"a": "x"}"#.to_owned(), "<f=".to_owned(), true));
+        let pairs = "<p name=\"a\">x\n<p name=\"b\">1\n</f>";
+        let read = read_text(pairs, &quoted, Kinds::ANY, Ended::Cut);
+        assert_eq!(read, (r#"{"a": "x", "b": 1}"#.to_owned(), "</f>".to_owned(), true));
+    }
+
+    #[test]
+    fn the_next_token_ends_a_value() {
+        let [.., tokens] = styles();
+        for (items, json) in [
+            (
+                vec![
+                    " odd".into(),
+                    Item::Control(KEY),
+                    "a".into(),
+                    Item::Control(KEY_END),
+                    "\n".into(),
+                    Item::Control(VALUE),
+                    "x\n".into(),
+                    Item::Control(KEY),
+                    "b\n".into(),
+                    Item::Control(VALUE),
+                    "\ny\n".into(),
+                    Item::Control(VALUE_END),
+                ],
+                r#"{"a": "x", "b": "\ny\n"}"#,
+            ),
+            (
+                vec![Item::Control(KEY), "a".into(), Item::Control(KEY_END), "\n1".into()],
+                r#"{"a": 1}"#,
+            ),
+        ] {
+            let read = read_by(&items, &tokens, Kinds::ANY, Ended::Closed);
+            assert_eq!((&*read.json, read.is_whole), (json, true));
         }
     }
 
     #[test]
     fn a_schema_decides() {
         let [style, ..] = styles();
-        for (value, kind, json) in [
+        for (value, kinds, json) in [
             ("1", Kinds::STRING, r#""1""#),
             (" 1 ", Kinds::OTHER, "1"),
             ("\"1\"", Kinds::OTHER, "1"),
@@ -760,15 +756,16 @@ mod tests {
             ("{1} 2", Kinds::OTHER, r#""{1} 2""#),
             ("{\"a\": 1", Kinds::OTHER, r#""{\"a\": 1""#),
         ] {
-            let (read, _, complete) = read_text(&format!("<p=a>{value}</p></f>"), &style, kind);
-            assert_eq!((read, complete), (format!("{{\"a\": {json}}}"), true), "{value}");
+            let pairs = format!("<p=a>{value}</p></f>");
+            let (read, _, is_whole) = read_text(&pairs, &style, kinds, Ended::Cut);
+            assert_eq!((read, is_whole), (format!("{{\"a\": {json}}}"), true), "{value}");
         }
     }
 
     #[test]
     fn a_tag_says_what_a_value_is() {
         let style = typed();
-        for (tag, value, kind, json, is_mended) in [
+        for (tag, value, kinds, json, is_mended) in [
             ("a\" string=\"true\">", "1", Kinds::ANY, r#""1""#, false),
             ("a\" string=\"true\">", "1", Kinds::OTHER, r#""1""#, false),
             ("a\" string=\"true\">", "", Kinds::ANY, r#""""#, false),
@@ -785,37 +782,21 @@ mod tests {
             ("a\"  string=\"true\" >", "1", Kinds::ANY, r#""1""#, true),
             ("a\"b\" string=\"true\">", "1", Kinds::ANY, "", false),
         ] {
-            let items = [Item::Control(KEY), Item::Text(tag.into()), Item::Text(value.into())];
-            let items: Vec<Item> = items.into_iter().chain([Item::Control(VALUE_END)]).collect();
-            let whole = read_closed(&items, usize::MAX, &style, &|_| kind);
-            for chars in 1..5 {
-                assert_eq!(read_closed(&items, chars, &style, &|_| kind), whole, "{tag}{value}");
-            }
+            let items = [Item::Control(KEY), tag.into(), value.into(), Item::Control(VALUE_END)];
+            let read = read_by(&items, &style, kinds, Ended::Closed);
             let expected = match json {
                 "" => r#"{"a\"b": "1"}"#.to_owned(),
                 json => format!("{{\"a\": {json}}}"),
             };
-            assert_eq!(whole, (expected, true), "{tag}{value}");
-            let (mut scanner, mut told) = (TaggedScanner::new(), false);
-            for item in &items {
-                match item {
-                    Item::Control(id) => {
-                        scanner.push_control(*id, &style, &|_| kind);
-                    }
-                    Item::Text(text) => {
-                        scanner.push(text, &style, &|_| kind);
-                    }
-                }
-                told |= scanner.take_mended().is_some();
-            }
-            assert_eq!(told, is_mended, "{tag}{value}");
+            let whole = (read.json, read.is_whole, !read.mended.is_empty());
+            assert_eq!(whole, (expected, true, is_mended), "{tag}{value}");
         }
     }
 
     #[test]
     fn strings_are_taken_out_of_their_wrap() {
         let [style, _] = wrapped_styles();
-        for (value, kind, json) in [
+        for (value, kinds, json) in [
             ("<![CDATA[<b>]]>", Kinds::ANY, r#""<b>""#),
             ("<![CDATA[]]>", Kinds::ANY, r#""""#),
             ("<![CDATA[1]]>", Kinds::ANY, r#""1""#),
@@ -832,17 +813,17 @@ mod tests {
             ("1", Kinds::ANY, "1"),
             ("", Kinds::ANY, r#""""#),
         ] {
-            let (read, _, complete) =
-                read_text(&format!("<p name=\"a\">{value}</p></f>"), &style, kind);
-            assert_eq!((read, complete), (format!("{{\"a\": {json}}}"), true), "{value}");
+            let pairs = format!("<p name=\"a\">{value}</p></f>");
+            let (read, _, is_whole) = read_text(&pairs, &style, kinds, Ended::Cut);
+            assert_eq!((read, is_whole), (format!("{{\"a\": {json}}}"), true), "{value}");
         }
         for (cut, json) in [
             ("<![CD", r#"{"a": "#),
             ("<![CDATA[x", r#"{"a": "x"#),
             ("<![CDATA[x]]>", r#"{"a": "x"#),
         ] {
-            let (read, ..) = read_text(&format!("<p name=\"a\">{cut}"), &style, Kinds::ANY);
-            assert_eq!(read, json, "{cut}");
+            let pairs = format!("<p name=\"a\">{cut}");
+            assert_eq!(read_text(&pairs, &style, Kinds::ANY, Ended::Cut).0, json, "{cut}");
         }
     }
 
@@ -882,7 +863,7 @@ mod tests {
             ("<p=a>\nx\n</p", r#"{"a": "x\n</p"#, ""),
             ("<p=a>\nx\n</p>\n<", r#"{"a": "x""#, "\n<"),
         ] {
-            let read = read_text(pairs, &style, Kinds::ANY);
+            let read = read_text(pairs, &style, Kinds::ANY, Ended::Cut);
             assert_eq!(read, (json.to_owned(), rest.to_owned(), false), "{pairs}");
         }
     }
@@ -902,61 +883,8 @@ mod tests {
             ("<p=a>x</f>\n", r#"{"a": "x"}"#, true),
             ("<p=a>x</f>y", r#"{"a": "x</f>y"}"#, true),
         ] {
-            let items = [Item::Text(pairs.into())];
-            let read = read_closed(&items, 1, &style, &unknown);
-            assert_eq!(read, (json.to_owned(), is_whole), "{pairs}");
-        }
-    }
-
-    #[test]
-    fn the_next_tag_ends_a_value() {
-        let [style, quoted, tokens] = styles();
-        for (pairs, json, rest) in [
-            ("<p=a>\nx\n<p=b>\ny\n</p>\n</f>", r#"{"a": "x", "b": "y"}"#, "</f>"),
-            ("<p=a>\nx\n  <p=b>\ny\n\t</f>", r#"{"a": "x", "b": "y"}"#, "</f>"),
-            ("<p=a>\n<p=b>\n</p>\n</f>", r#"{"a": "", "b": ""}"#, "</f>"),
-            ("<p=a>\n</f>", r#"{"a": ""}"#, "</f>"),
-            ("<p=a>\n1\n\n</f>", r#"{"a": 1}"#, "</f>"),
-            ("<p=a>\nx\n\n</f>", r#"{"a": "x\n"}"#, "</f>"),
-            ("<p=a>\nx\n<f=", r#"{"a": "x"}"#, "<f="),
-            ("<p=a>x <p=b>y</p></f>", r#"{"a": "x <p=b>y"}"#, "</f>"),
-            ("<p=a>\nx\n<p\n</p></f>", r#"{"a": "x\n<p"}"#, "</f>"),
-            ("<p=a>x</f> </f>\n</f>", r#"{"a": "x</f> </f>"}"#, "</f>"),
-            ("odd <p=a>x</p> more <p=b>y</p>!</f>", r#"{"a": "x", "b": "y"}"#, "</f>"),
-        ] {
-            let read = read_text(pairs, &style, Kinds::ANY);
-            assert_eq!(read, (json.to_owned(), rest.to_owned(), true), "{pairs}");
-        }
-        let read = read_text("<p name=\"a\">x\n<p name=\"b\">1\n</f>", &quoted, Kinds::ANY);
-        assert_eq!(read, (r#"{"a": "x", "b": 1}"#.to_owned(), "</f>".to_owned(), true));
-        let text = |text: &str| Item::Text(text.into());
-        for (items, json) in [
-            (
-                vec![
-                    text(" odd"),
-                    Item::Control(KEY),
-                    text("a"),
-                    Item::Control(KEY_END),
-                    text("\n"),
-                    Item::Control(VALUE),
-                    text("x\n"),
-                    Item::Control(KEY),
-                    text("b\n"),
-                    Item::Control(VALUE),
-                    text("\ny\n"),
-                    Item::Control(VALUE_END),
-                ],
-                r#"{"a": "x", "b": "\ny\n"}"#,
-            ),
-            (
-                vec![Item::Control(KEY), text("a"), Item::Control(KEY_END), text("\n1")],
-                r#"{"a": 1}"#,
-            ),
-        ] {
-            for chars in 1..4 {
-                let read = read_closed(&items, chars, &tokens, &unknown);
-                assert_eq!(read, (json.to_owned(), true));
-            }
+            let read = read_by(&[pairs.into()], &style, Kinds::ANY, Ended::Closed);
+            assert_eq!((&*read.json, read.is_whole), (json, is_whole), "{pairs}");
         }
     }
 
@@ -970,9 +898,11 @@ mod tests {
             ("[\\\"a\\\", 1]", r#"["a", 1]"#),
             ("\n{'k': 'v'}\n", r#"{"k": "v"}"#),
         ] {
-            let read = read_text(&format!("<p=a>{value}</p></f>"), &style, Kinds::OTHER);
+            let pairs = format!("<p=a>{value}</p></f>");
+            let read = read_text(&pairs, &style, Kinds::OTHER, Ended::Cut);
             assert_eq!(read.0, format!("{{\"a\": {json}}}"), "{value}");
-            let (read, ..) = read_text(&format!("<p=a>\n{value}\n</p></f>"), &style, Kinds::ANY);
+            let pairs = format!("<p=a>\n{value}\n</p></f>");
+            let (read, ..) = read_text(&pairs, &style, Kinds::ANY, Ended::Cut);
             assert!(read.starts_with("{\"a\": \""), "{read}");
         }
     }
@@ -1011,10 +941,10 @@ mod tests {
             let (value, mended) = (value.replace('_', &long), mended.replace('_', &long));
             let items = [Item::Text(format!("<p name=\"a\">{value}</p></f>"))];
             for chars in [1, 7, usize::MAX] {
-                let (told, rest, complete) = read(&items, chars, &style, &unknown);
-                assert_eq!(told, format!("{{\"a\": {mended}}}"), "{}", value.trim());
+                let read = read(&items, chars, &style, None, Ended::Cut);
+                assert_eq!(read.json, format!("{{\"a\": {mended}}}"), "{}", value.trim());
                 let is_whole = json::is_value(json::trim(&value));
-                assert_eq!((&*rest, complete), ("</f>", is_whole), "{told}");
+                assert_eq!((&*read.rest, read.is_whole), ("</f>", is_whole), "{}", read.json);
             }
         }
     }
@@ -1024,8 +954,9 @@ mod tests {
         let [style, ..] = styles();
         let long = "1, ".repeat(HOLD_LIMIT);
         for (value, begins) in [(format!("[{long}"), "{\"a\": [1, "), (long, "{\"a\": \"1, ")] {
-            let mut scanner = TaggedScanner::new();
-            let (_, said) = scanner.push(&format!("<p=a>\n{value}"), &style, &unknown);
+            let mut scanner = TaggedScanner::new(style.clone(), None);
+            let pairs = format!("<p=a>\n{value}");
+            let (_, said) = scanner.push(&pairs);
             assert!(said.len() > value.len() && said.starts_with(begins));
         }
     }
@@ -1074,23 +1005,6 @@ mod tests {
         prop::collection::vec(part, 0..5).prop_map(|parts| parts.concat())
     }
 
-    fn json_value() -> impl Strategy<Value = serde_json::Value> {
-        let leaf = prop_oneof![
-            Just(serde_json::Value::Null),
-            any::<bool>().prop_map(Into::into),
-            any::<i64>().prop_map(Into::into),
-            any::<f32>().prop_map(Into::into),
-            value_text().prop_map(Into::into),
-        ];
-        leaf.prop_recursive(3, 16, 4, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
-                prop::collection::vec((value_text(), inner), 0..4)
-                    .prop_map(|members| serde_json::Value::Object(members.into_iter().collect())),
-            ]
-        })
-    }
-
     fn items() -> impl Strategy<Value = Vec<Item>> {
         let tag = prop::sample::select(vec![
             "<p=",
@@ -1116,8 +1030,8 @@ mod tests {
         prop::collection::vec(item, 0..24)
     }
 
-    fn kinds_of_any(key: &str) -> Kinds {
-        [Kinds::STRING, Kinds::OTHER, Kinds::ANY][key.len() % 3]
+    fn kinds() -> impl Strategy<Value = Kinds> {
+        prop::sample::select(vec![Kinds::STRING, Kinds::OTHER, Kinds::ANY])
     }
 
     /// Text that is JSON up to about the hold limit, followed by anything.
@@ -1172,13 +1086,14 @@ mod tests {
         fn closed_arguments_are_json(
             value in long_text(),
             chars in prop_oneof![1usize..7, 4000usize..4200],
-            kind in prop::sample::select(vec![Kinds::STRING, Kinds::OTHER, Kinds::ANY]),
+            kind in kinds(),
             is_closed in any::<bool>(),
         ) {
             let [_, style, _] = styles();
             let close = if is_closed { "</p></f>" } else { "" };
             let items = [Item::Text(format!("<p name=\"a\">{value}{close}"))];
-            let (told, complete) = read_closed(&items, chars, &style, &|_| kind);
+            let Read { json: told, is_whole: complete, .. } =
+                read(&items, chars, &style, schema(kind), Ended::Closed);
             prop_assert!(json::is_value(&told), "{told}");
             let told = told.strip_prefix("{\"a\": ").and_then(|told| told.strip_suffix('}'));
             let told = told.expect("it is the only one");
@@ -1190,7 +1105,7 @@ mod tests {
                 prop_assert!(is_read || is_mended(told, &value), "{told}");
                 prop_assert_eq!(complete, is_read);
             }
-            let (cut, ..) = read(&items, chars, &style, &|_| kind);
+            let cut = read(&items, chars, &style, schema(kind), Ended::Cut).json;
             let mut lexer = Lexer::default();
             lexer.push(cut.as_bytes());
             prop_assert!(lexer.is_valid(), "{cut}");
@@ -1198,56 +1113,61 @@ mod tests {
             let given = format!("{{\"a\": \"{}\"}}", escaped(&value));
             if let Ok(mut items) = written(&given, &style) {
                 items.push(Item::Text("</f>".into()));
-                prop_assert_eq!(read_closed(&items, chars, &style, &unknown), (canonical(&respace_only(&given), &style), true));
+                let read = read(&items, chars, &style, None, Ended::Closed);
+                prop_assert_eq!((read.json, read.is_whole), (canonical(&respace_only(&given), &style), true));
             }
         }
 
         #[test]
         fn what_is_written_reads_back(
-            members in prop::collection::vec((value_text(), json_value()), 0..4),
+            members in prop::collection::vec((value_text(), json_value(value_text().boxed())), 0..4),
             chars in 1usize..7,
             pretty in any::<bool>(),
         ) {
             let object: serde_json::Map<_, _> =
                 members.into_iter().map(|(key, value)| (json::trim(&key).to_owned(), value)).collect();
-            let kinds = object.clone();
-            let kinds_of = |key: &str| match kinds.get(key) {
-                Some(serde_json::Value::String(_)) => Kinds::STRING,
-                _ => Kinds::OTHER,
+            let others = value!({"type": ["number", "boolean", "null", "object", "array"]});
+            let part = |value: &serde_json::Value| {
+                if value.is_string() { value!({"type": "string"}) } else { others.clone() }
             };
+            let parts: serde_json::Map<_, _> =
+                object.iter().map(|(key, value)| (key.clone(), part(value))).collect();
+            let schema_of_object = parameters(&value!({"properties": parts}));
             let object = serde_json::Value::Object(object);
             let text = if pretty { format!("{object:#}") } else { object.to_string() };
             for style in every_style() {
                 let Ok(mut items) = written(&text, &style) else { continue };
                 items.push(Item::Text("</f>".into()));
-                let expected = |json: String| (json, "</f>".to_owned(), true);
-                prop_assert_eq!(
-                    read(&items, chars, &style, &unknown), expected(canonical(&respace_only(&text), &style)));
-                prop_assert_eq!(
-                    read(&items, chars, &style, &kinds_of), expected(respace_only(&text)));
+                let expected = [canonical(&respace_only(&text), &style), respace_only(&text)];
+                for (parameters, expected) in [None, schema_of_object.clone()].into_iter().zip(expected) {
+                    let read = read(&items, chars, &style, parameters, Ended::Cut);
+                    prop_assert_eq!((read.json, &*read.rest, read.is_whole), (expected, "</f>", true));
+                }
             }
             // Where a tag says what a value is, no schema is needed, and none changes it.
             let style = typed();
             if let Ok(items) = written(&text, &style) {
                 prop_assert_eq!(canonical(&respace_only(&text), &style), respace_only(&text));
                 for kinds in [Kinds::ANY, Kinds::STRING, Kinds::OTHER] {
-                    let read = read_closed(&items, chars, &style, &|_| kinds);
-                    prop_assert_eq!(read, (respace_only(&text), true));
+                    let read = read(&items, chars, &style, schema(kinds), Ended::Closed);
+                    prop_assert_eq!((read.json, read.is_whole), (respace_only(&text), true));
                 }
             }
         }
 
         #[test]
-        fn chunks_do_not_matter(items in items(), chars in 1usize..7) {
+        fn chunks_do_not_matter(items in items(), chars in 1usize..7, kinds in kinds()) {
+            let has_brace = |item: &Item| matches!(item, Item::Text(text) if text.contains('{'));
             for style in every_style().chain([typed()]) {
-                let whole = read(&items, usize::MAX, &style, &kinds_of_any);
-                prop_assert_eq!(&read(&items, chars, &style, &kinds_of_any), &whole);
-                prop_assert!(!whole.2 || json::is_value(&whole.0), "{}", whole.0);
-                let (closed, complete) = read_closed(&items, chars, &style, &kinds_of_any);
+                let whole = read(&items, usize::MAX, &style, schema(kinds), Ended::Cut);
+                prop_assert_eq!(&read(&items, chars, &style, schema(kinds), Ended::Cut), &whole);
+                prop_assert!(!whole.is_whole || json::is_value(&whole.json), "{}", whole.json);
+                let closed = read(&items, chars, &style, schema(kinds), Ended::Closed);
                 // An object in place of pairs is told as it comes.
-                let is_given = scan(&items, chars, &style, &kinds_of_any).0.json().is_some();
-                prop_assert!(json::is_value(&closed) || is_given && !complete, "{closed}");
-                prop_assert!(!whole.2 || complete && closed == whole.0, "{closed}");
+                let is_given = closed.mended.contains(&Mended::Call) && items.iter().any(has_brace);
+                let is_json = json::is_value(&closed.json);
+                prop_assert!(is_json || is_given && !closed.is_whole, "{}", closed.json);
+                prop_assert!(!whole.is_whole || closed.is_whole && closed.json == whole.json);
             }
         }
     }

@@ -1,6 +1,5 @@
 //! The call shape `pair = "…{key}…{value}…"`: tagged pairs of key and value.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -8,19 +7,18 @@ use serde_json::Value;
 use super::escapes::Escapes;
 use super::wrap::Wrap;
 use super::{KindAttribute, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, write};
-use crate::call::json_arguments::RawScanner;
+use crate::call::CallTags;
 use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
 use crate::call::write::as_read;
-use crate::call::{CallTags, Ended, Mended};
 use crate::error::{self, Checked, wrong};
 use crate::expression::{Expression, Rules};
 use crate::limits::MAX_SUFFIX_BYTES;
 use crate::path::Path;
 use crate::pattern::{self, Piece, is_white};
 use crate::schema::values::{JSON, PYTHON, Words};
-use crate::schema::{KindWords, Kinds, Parameters};
+use crate::schema::{KindWords, Parameters};
 use crate::word::{is_word, is_word_byte};
-use chatcodec_vocab::{ControlId, TokenId, Vocab};
+use chatcodec_vocab::{ControlId, Vocab};
 
 /// The patterns before a key, between the key and its value, and after the value.
 #[derive(Debug)]
@@ -336,8 +334,7 @@ impl BoundShape for BoundTagged {
     }
 
     fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
-        let (scanner, style) = (TaggedScanner::new(), self.style.clone());
-        Box::new(Reader { scanner, style, parameters })
+        Box::new(TaggedScanner::new(self.style.clone(), parameters))
     }
 
     fn ends_at_next(&self) -> bool {
@@ -350,74 +347,5 @@ impl BoundShape for BoundTagged {
 
     fn opens(&self) -> Vec<&str> {
         self.style.opens().collect()
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Reader {
-    scanner: TaggedScanner,
-    style: Arc<TaggedStyle>,
-    parameters: Option<Arc<Parameters>>,
-}
-
-/// The kinds of value that a key may have. Without a schema, the spelling of a value decides.
-fn kinds_of(parameters: Option<&Parameters>, key: &str) -> Kinds {
-    parameters.map_or(Kinds::ANY, |parameters| parameters.kinds(key))
-}
-
-impl ArgumentsReader for Reader {
-    fn is_done(&self) -> bool {
-        self.scanner.is_done()
-    }
-
-    fn take_same(&mut self, text: &str) -> bool {
-        self.scanner.is_same(text, &self.style)
-    }
-
-    fn read_by(&mut self, parameters: Option<Arc<Parameters>>) {
-        self.parameters = parameters;
-    }
-
-    fn push<'t>(&mut self, text: &'t str) -> (usize, Cow<'t, str>) {
-        let parameters = self.parameters.as_deref();
-        let (taken, said) = self.scanner.push(text, &self.style, &|key| kinds_of(parameters, key));
-        (taken, said.into())
-    }
-
-    fn push_control(&mut self, id: TokenId) -> (bool, String) {
-        let parameters = self.parameters.as_deref();
-        self.scanner.push_control(id, &self.style, &|key| kinds_of(parameters, key))
-    }
-
-    fn take_rest(&mut self) -> String {
-        self.scanner.take_rest()
-    }
-
-    fn take_odd(&mut self) -> String {
-        self.scanner.take_odd()
-    }
-
-    fn take_mended(&mut self) -> Option<Mended> {
-        self.scanner.take_mended()
-    }
-
-    fn is_in_string(&self) -> bool {
-        self.scanner.json().is_some_and(ArgumentsReader::is_in_string)
-    }
-
-    fn lacks(&self, id: TokenId) -> bool {
-        self.scanner.lacks(id, &self.style) || self.scanner.json().is_some_and(RawScanner::is_open)
-    }
-
-    fn is_mended(&self) -> bool {
-        self.scanner.json().is_some_and(ArgumentsReader::is_mended)
-    }
-
-    fn finish(&mut self, ended: Ended) -> String {
-        self.scanner.finish(&self.style, ended)
-    }
-
-    fn is_complete(&self, _: Ended) -> bool {
-        self.scanner.is_complete()
     }
 }
