@@ -11,22 +11,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
-use super::{CallTags, Ended};
-use crate::error;
+use super::Ended;
+use super::shape::{ArgumentsReader, BoundShape, Language, Parsed, Shape, ShapeKeys, Written};
 use crate::expression::{Expression, Rules};
 use crate::json::{self, Mender};
 use crate::path::Path;
-use crate::pattern::Piece;
 use crate::schema::Parameters;
-use chatcodec_vocab::{ControlId, TokenId, Vocab};
+use chatcodec_vocab::{TokenId, Vocab};
 
 #[derive(Debug, Clone, Copy)]
 struct Json;
 
 #[allow(clippy::unnecessary_wraps, reason = "every shape has such a function")]
 pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
-    Ok(keys.has_arguments.then(|| Arc::new(Json) as Arc<dyn Shape>))
+    let shape = Shape { is_json: true, may_be_only_read: true, ..Shape::new(Json, LOSS) };
+    Ok(keys.has_arguments.then_some(shape))
 }
 
 /// Arguments in JSON as a round trip gives them.
@@ -39,29 +38,6 @@ pub(crate) fn canonical(arguments: &str, vocab: &Vocab) -> String {
 /// The change that a round trip makes to arguments in JSON.
 pub(crate) const LOSS: &str = "arguments: without the white space around them, as JSON text if given as a dict; a string that holds an object, as that";
 
-impl Shape for Json {
-    fn is_json(&self) -> bool {
-        true
-    }
-
-    fn may_be_only_read(&self) -> bool {
-        true
-    }
-
-    fn loss(&self) -> &'static str {
-        LOSS
-    }
-
-    fn bind(
-        &self,
-        _: CallTags,
-        _: &dyn Fn(&Piece) -> Vec<ControlId>,
-        _: &Vocab,
-    ) -> Result<Arc<dyn BoundShape>, String> {
-        Ok(Arc::new(*self))
-    }
-}
-
 impl BoundShape for Json {
     fn write(&self, _: &str, _: &Vocab) -> Result<Vec<Written<'_>>, String> {
         Ok(vec![Written::Given])
@@ -71,16 +47,11 @@ impl BoundShape for Json {
         canonical(arguments, vocab)
     }
 
-    fn expression(
-        &self,
-        schema: &Arc<Value>,
-        _: &mut Rules,
-        _: Path<'_>,
-    ) -> error::Result<Expression> {
+    fn expression(&self, schema: &Arc<Value>, _: &mut Rules, _: Path<'_>) -> Language {
         Ok(Expression::Json(schema.clone()))
     }
 
-    fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
+    fn reader(self: Arc<Self>, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
         Box::new(RawScanner::default())
     }
 }

@@ -20,7 +20,7 @@ use crate::schema::Parameters;
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
 
 /// The shape of a table, if the table has the keys of that shape.
-pub(crate) type Parsed = Checked<Option<Arc<dyn Shape>>>;
+pub(crate) type Parsed = Checked<Option<Shape>>;
 
 /// A shape as its folder declares it.
 struct Declaration {
@@ -72,7 +72,7 @@ pub(crate) fn keys() -> Vec<&'static str> {
 }
 
 /// The shape that a table declares; none for a call without `{arguments}`, which is code.
-pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
+pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Checked<Option<Arc<Shape>>> {
     for declared in DECLARED {
         let Some(shape) = (declared.parse)(keys)? else { continue };
         let is_other =
@@ -84,71 +84,134 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
             );
             return wrong(format!("{}.{other}", keys.key), problem);
         }
-        return Ok(Some(shape));
+        return Ok(Some(Arc::new(shape)));
     }
     Ok(None)
 }
 
 /// A call shape as a format file declares it.
-pub(crate) trait Shape: Debug + Send + Sync {
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each says another thing of the shape")]
+pub(crate) struct Shape {
+    pub(super) syntax: Box<dyn Syntax>,
     /// The patterns within the arguments. Their control tokens occur nowhere else.
-    fn patterns(&self) -> Vec<&[Piece]> {
-        Vec::new()
-    }
+    pub(crate) patterns: Vec<Vec<Piece>>,
+    /// The number of the pattern whose tokens end a tag, and may end headers too.
+    pub(crate) end_of_tag: Option<usize>,
+    /// What an item has after `{arguments}`.
+    pub(crate) after: After,
+    /// Whether each pair begins with what no word holds, so that a word may stand right before the arguments.
+    pub(crate) ends_word: bool,
+    /// Whether the arguments are one JSON value.
+    pub(crate) is_json: bool,
+    /// Whether a call without a control token of its own may be part of a block of calls.
+    pub(crate) may_be_in_block: bool,
+    /// Whether a way to write calls that is only read may have this shape.
+    pub(crate) may_be_only_read: bool,
+    /// The beginning of an unmarked call of this shape, if it decides that the text is a call.
+    pub(crate) prefix: Option<Prefix>,
+    /// The parts of arguments that a round trip does not keep.
+    pub(crate) loss: &'static str,
+}
 
-    /// One of them whose tokens end a tag, and may end headers too.
-    fn ends_of_tags(&self) -> &[Piece] {
-        &[]
+/// What an item has after `{arguments}`.
+#[derive(Debug)]
+pub(crate) enum After {
+    Any,
+    /// Text that begins so; the reader of the arguments takes the beginning itself.
+    Text(&'static str),
+    /// This text and no more, which the reader of the arguments takes itself.
+    Alone(&'static str),
+    Control,
+    /// No text that begins as this tag does.
+    NoTag(String),
+}
+
+impl Shape {
+    pub(crate) fn new(syntax: impl Syntax + 'static, loss: &'static str) -> Self {
+        Self {
+            syntax: Box::new(syntax),
+            patterns: Vec::new(),
+            end_of_tag: None,
+            after: After::Any,
+            ends_word: false,
+            is_json: false,
+            may_be_in_block: false,
+            may_be_only_read: false,
+            prefix: None,
+            loss,
+        }
     }
 
     /// Checks what an item has after `{arguments}`, and returns what the rules for the end of a pattern check.
-    fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
-        let _ = key;
-        Ok(after)
+    pub(crate) fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
+        let problem = match (&self.after, after) {
+            (After::NoTag(tag), [Piece::Literal(text), ..]) if begin_alike(text, tag) => {
+                "goes on after its arguments as a further pair would begin, expected other text there".to_owned()
+            }
+            (After::Any | After::NoTag(_), _) | (After::Control, [Piece::Control(_), ..]) => {
+                return Ok(after);
+            }
+            (After::Text(own), [Piece::Literal(text), rest @ ..]) if text.starts_with(own) => {
+                return Ok(rest);
+            }
+            (After::Alone(own), [Piece::Literal(text), rest @ ..]) if text == own => {
+                return Ok(rest);
+            }
+            (After::Text(own), _) => {
+                format!("has no `{own}` after its arguments, expected text that begins with `{own}`")
+            }
+            (After::Alone(own), _) => {
+                format!("has no `{own}` after its arguments, expected it alone")
+            }
+            (After::Control, _) => {
+                "has no control token right after its arguments, expected one".to_owned()
+            }
+        };
+        wrong(key, problem)
     }
 
     /// The beginning of the text after `{arguments}` that the reader of the arguments takes itself.
-    fn own_end(&self) -> &'static str {
-        ""
+    pub(crate) fn own_end(&self) -> &'static str {
+        match self.after {
+            After::Text(own) | After::Alone(own) => own,
+            After::Any | After::Control | After::NoTag(_) => "",
+        }
     }
 
-    /// Whether each pair begins with what no word holds, so that a word may stand right before the arguments.
-    fn ends_word(&self) -> bool {
-        false
+    /// Puts the ids of a vocabulary in. `around` is the text around the calls; `ids` gives the ids of a piece that is a
+    /// control token, `vocab` has its tags.
+    pub(crate) fn bind(&self, around: CallTags, ids: Ids<'_>, vocab: &Vocab) -> Bound {
+        self.syntax.bind(around, ids, vocab)
     }
-
-    /// Whether the arguments are one JSON value.
-    fn is_json(&self) -> bool {
-        false
-    }
-
-    /// Whether a call without a control token of its own may be part of a block of calls.
-    fn may_be_in_block(&self) -> bool {
-        false
-    }
-
-    /// Whether a way to write calls that is only read may have this shape.
-    fn may_be_only_read(&self) -> bool {
-        false
-    }
-
-    /// The beginning of an unmarked call of this shape, if it decides that the text is a call.
-    fn prefix(&self) -> Option<Prefix> {
-        None
-    }
-
-    /// The parts of arguments that a round trip does not keep.
-    fn loss(&self) -> &'static str;
-
-    /// Puts the ids of a vocabulary in. `around` is the text around the calls; `tokens` gives the ids of a piece
-    /// that is a control token, `vocab` has its tags.
-    fn bind(
-        &self,
-        around: CallTags,
-        tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
-        vocab: &Vocab,
-    ) -> Result<Arc<dyn BoundShape>, String>;
 }
+
+/// Whether one of two texts begins as the other does, but for the white space around them.
+fn begin_alike(text: &str, tag: &str) -> bool {
+    let (text, tag) = (text.trim_start(), tag.trim());
+    !text.is_empty() && (text.starts_with(tag) || tag.starts_with(text.trim_end()))
+}
+
+/// The ids of a piece that is a control token.
+pub(crate) type Ids<'a> = &'a dyn Fn(&Piece) -> Vec<ControlId>;
+
+/// A shape with the ids of a vocabulary, or what it lacks.
+pub(crate) type Bound = Result<Arc<dyn BoundShape>, String>;
+
+/// How arguments are written, before the ids of a vocabulary are known.
+pub(crate) trait Syntax: Debug + Send + Sync {
+    fn bind(&self, around: CallTags, ids: Ids<'_>, vocab: &Vocab) -> Bound;
+}
+
+/// A syntax without control tokens.
+impl<S: BoundShape + Copy + 'static> Syntax for S {
+    fn bind(&self, _: CallTags, _: Ids<'_>, _: &Vocab) -> Bound {
+        Ok(Arc::new(*self))
+    }
+}
+
+/// The language of arguments that follow a schema, or the part of the schema that their shape cannot express.
+pub(crate) type Language = error::Result<Expression>;
 
 /// A call shape with the ids of a vocabulary.
 pub(crate) trait BoundShape: Debug + Send + Sync {
@@ -167,18 +230,10 @@ pub(crate) trait BoundShape: Debug + Send + Sync {
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String;
 
     /// The language of arguments that follow a schema, which is one of objects; `path` is its place.
-    ///
-    /// # Errors
-    /// The part of the schema that this shape cannot express.
-    fn expression(
-        &self,
-        schema: &Arc<Value>,
-        rules: &mut Rules,
-        path: Path<'_>,
-    ) -> error::Result<Expression>;
+    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules, path: Path<'_>) -> Language;
 
     /// A reader of arguments; `parameters` are those of the tool that is called.
-    fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader>;
+    fn reader(self: Arc<Self>, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader>;
 
     /// Whether arguments that nothing closes end where the next call, or the end of the turn, begins.
     fn ends_at_next(&self) -> bool {

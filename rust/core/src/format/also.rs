@@ -105,7 +105,7 @@ fn one_way(
     }
     let fits = match &body {
         CallBodySpec::Object(_) => true,
-        CallBodySpec::Arguments(shape) => shape.may_be_only_read(),
+        CallBodySpec::Arguments(shape) => shape.may_be_only_read,
         CallBodySpec::Code => false,
     };
     if !fits {

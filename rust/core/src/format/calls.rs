@@ -57,7 +57,7 @@ pub(crate) enum CallBodySpec {
     /// `{call}` is a JSON object with the name in it.
     Object(ObjectSpec),
     /// `{arguments}` are of a shape; `{name}` is before them.
-    Arguments(Arc<dyn Shape>),
+    Arguments(Arc<Shape>),
     /// `{source}` is code.
     Code,
 }
@@ -68,7 +68,7 @@ impl CallBodySpec {
     }
 
     /// The shape of the arguments, if they follow a header.
-    pub(crate) fn shape(&self) -> Option<&Arc<dyn Shape>> {
+    pub(crate) fn shape(&self) -> Option<&Arc<Shape>> {
         match self {
             Self::Arguments(shape) => Some(shape),
             Self::Object(_) | Self::Code => None,
@@ -163,7 +163,7 @@ pub(super) fn check_item(
     }
     let is_object = matches!(pieces, [Piece::Field(Field::Call, _)]);
     let is_in_python =
-        is_python(pieces) && body.shape().is_some_and(|shape| shape.prefix().is_some());
+        is_python(pieces) && body.shape().is_some_and(|shape| shape.prefix.is_some());
     match list.map_or(ListForm::Tokens, |list| list.form) {
         ListForm::Brackets if is_object || is_in_python => return Ok(()),
         ListForm::Brackets => {
@@ -227,9 +227,9 @@ fn check_in_block(
     };
     let is_tagged = fits
         && start.iter().all(is_header)
-        && body.shape().is_some_and(|shape| shape.may_be_in_block());
+        && body.shape().is_some_and(|shape| shape.may_be_in_block);
     let is_in_python =
-        is_python(pieces) && body.shape().is_some_and(|shape| shape.prefix().is_some());
+        is_python(pieces) && body.shape().is_some_and(|shape| shape.prefix.is_some());
     if !is_tagged && !is_in_python {
         return wrong(
             key,
@@ -310,15 +310,15 @@ pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
     let taken: HashSet<&str> = taken.map(String::as_str).collect();
     for call in table.calls {
         let Some(shape) = call.body.shape() else { continue };
-        let is_end = |pattern: &[Piece]| std::ptr::eq(pattern, shape.ends_of_tags());
-        let is_taken = |pattern: &[Piece], name: &String| {
-            taken.contains(name.as_str()) && !(is_end(pattern) && is_within_heads(name, table))
+        let is_taken = |nth: usize, name: &String| {
+            let may_end_heads = shape.end_of_tag == Some(nth);
+            taken.contains(name.as_str()) && !(may_end_heads && is_within_heads(name, table))
         };
-        let own = shape.patterns().into_iter().flat_map(|pattern| {
+        let own = shape.patterns.iter().enumerate().flat_map(|(nth, pattern)| {
             let names = walk(pattern).filter_map(control_names).flatten();
-            names.map(move |name| (pattern, name))
+            names.map(move |name| (nth, name))
         });
-        let mut found = own.filter(|(pattern, name)| is_taken(pattern, name));
+        let mut found = own.filter(|(nth, name)| is_taken(*nth, name));
         if let Some((_, name)) = found.next() {
             let key = format!("call.{}.pair", call.kind);
             return wrong(

@@ -507,7 +507,8 @@ impl Format {
         patterns.push(self.generation_prompt());
         for call in self.calls() {
             patterns.extend(call.items.first().map(|item| &item[..]));
-            patterns.extend(call.body.shape().into_iter().flat_map(|shape| shape.patterns()));
+            let own = call.body.shape().into_iter().flat_map(|shape| &shape.patterns);
+            patterns.extend(own.map(|pattern| &pattern[..]));
         }
         if let Some(list) = self.list() {
             patterns.extend([list.first_open(), list.first_close()]);

@@ -61,7 +61,7 @@ impl Format {
         for call in &spec.calls {
             let loss = match &call.body {
                 CallBodySpec::Object(_) => json_arguments::LOSS,
-                CallBodySpec::Arguments(shape) => shape.loss(),
+                CallBodySpec::Arguments(shape) => shape.loss,
                 CallBodySpec::Code => continue,
             };
             if !losses.contains(&loss) {

@@ -64,7 +64,7 @@ impl Reads {
         let mut reads = Self { rows: rows.collect(), items: Vec::new(), also };
         for call in table.calls {
             let key = format!("call.{}.item", call.kind);
-            let has_tags = call.body.shape().is_some_and(|shape| shape.ends_word());
+            let has_tags = call.body.shape().is_some_and(|shape| shape.ends_word);
             for item in &call.items {
                 let opens = table.list.map_or(&[][..], |list| &list.open);
                 let bytes = |pieces: &[Piece]| walk(pieces).map(Piece::len).sum::<usize>();

@@ -386,7 +386,7 @@ impl Binder<'_> {
         let body = self.format.call_as_read(call).map(|call| &call.body);
         match body {
             Some(CallBodySpec::Object(_)) => true,
-            Some(CallBodySpec::Arguments(shape)) => shape.is_json(),
+            Some(CallBodySpec::Arguments(shape)) => shape.is_json,
             Some(CallBodySpec::Code) | None => false,
         }
     }
@@ -395,7 +395,7 @@ impl Binder<'_> {
     fn opening(&self, call: usize) -> Option<Prefix> {
         match &self.format.calls().get(call)?.body {
             CallBodySpec::Object(object) => Some(Prefix::object(object)),
-            CallBodySpec::Arguments(shape) => shape.prefix(),
+            CallBodySpec::Arguments(shape) => shape.prefix.clone(),
             CallBodySpec::Code => None,
         }
     }

@@ -18,11 +18,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::CallTags;
-use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
+use super::shape::{
+    After, ArgumentsReader, Bound, BoundShape, Ids, Language, Parsed, Shape, ShapeKeys, Syntax,
+    Written,
+};
 use super::unquoted::BareValue;
 use super::write::as_read;
-use crate::error::{self, Checked, wrong};
-use crate::expression::{Expression, Rules, spelling_between};
+use crate::error::wrong;
+use crate::expression::{Rules, spelling_between};
 use crate::json;
 use crate::limits::MAX_SUFFIX_BYTES;
 use crate::path::Path;
@@ -42,9 +45,9 @@ const MAX_DEPTH: usize = 256;
 /// The shape as a format file declares it.
 #[derive(Debug)]
 struct Nested {
-    open: [Piece; 1],
+    open: Piece,
     open_end: String,
-    close: [Piece; 1],
+    close: Piece,
     close_end: String,
     item: String,
 }
@@ -74,7 +77,7 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
         return wrong(items, problem);
     };
     let token = |pattern: &str| match <[Piece; 1]>::try_from((keys.pattern)(&key, pattern)?) {
-        Ok(token @ [Piece::Control(_)]) => Ok(token),
+        Ok([token @ Piece::Control(_)]) => Ok(token),
         _ => wrong(&*key, "has no control token alone before a key, expected one"),
     };
     let text = |pattern: &str| match &(keys.pattern)(&key, pattern)?[..] {
@@ -95,14 +98,21 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
         close_end: text(close_end)?,
         item: item.to_owned(),
     };
-    if let ([Piece::Control(open)], [Piece::Control(close)]) = (&nested.open, &nested.close)
+    if let (Piece::Control(open), Piece::Control(close)) = (&nested.open, &nested.close)
         && let Some(name) = open.iter().find(|name| close.contains(name))
     {
         return wrong(key, format!("has `{{{name}}}` before both keys, expected two tokens"));
     }
     check_key(item, &nested.open_end, &nested.close_end)
         .or_else(|problem| wrong(items, format!("is {item:?}, {problem}")))?;
-    Ok(Some(Arc::new(nested)))
+    let loss = "arguments: their spelling, members that are null, and what tags do not tell apart: strings that are numbers or \
+         booleans, empty objects and lists, and an object with the key of items alone";
+    Ok(Some(Shape {
+        patterns: vec![vec![nested.open.clone()], vec![nested.close.clone()]],
+        after: After::Control,
+        ends_word: true,
+        ..Shape::new(nested, loss)
+    }))
 }
 
 /// Checks that a key reads back between its tokens and the texts after it.
@@ -117,52 +127,27 @@ fn check_key(key: &str, open_end: &str, close_end: &str) -> Result<(), String> {
     }
 }
 
-impl Shape for Nested {
-    fn patterns(&self) -> Vec<&[Piece]> {
-        vec![&self.open, &self.close]
-    }
-
-    fn ends_word(&self) -> bool {
-        true
-    }
-
-    fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
-        match after {
-            [Piece::Control(_), ..] => Ok(after),
-            _ => wrong(key, "has no control token right after its arguments, expected one"),
-        }
-    }
-
-    fn loss(&self) -> &'static str {
-        "arguments: their spelling, members that are null, and what tags do not tell apart: strings that are numbers or \
-         booleans, empty objects and lists, and an object with the key of items alone"
-    }
-
-    fn bind(
-        &self,
-        _: CallTags,
-        tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
-        vocab: &Vocab,
-    ) -> Result<Arc<dyn BoundShape>, String> {
-        let [open, close] = [&self.open, &self.close].map(|piece| tokens(&piece[0]));
+impl Syntax for Nested {
+    fn bind(&self, _: CallTags, ids: Ids<'_>, vocab: &Vocab) -> Bound {
+        let [open, close] = [&self.open, &self.close].map(ids);
         let (Some(&first), Some(&last)) = (open.first(), close.first()) else {
             return Err("has a token without ids".to_owned());
         };
         let ids = |ids: Vec<ControlId>| ids.into_iter().map(ControlId::get).collect();
-        let style = Style {
+        Ok(Arc::new(Style {
             open: ids(open),
             open_end: self.open_end.clone(),
             close: ids(close),
             close_end: self.close_end.clone(),
             item: self.item.clone(),
             others: [first, last].map(|token| others(token, vocab)),
-        };
-        Ok(Arc::new(BoundNested { style: Arc::new(style), control: [first, last] }))
+            control: [first, last],
+        }))
     }
 }
 
 /// The spelling of tags, with the ids of a vocabulary.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Style {
     /// The tokens before the key of an opening tag: the first is written, all are read. And the text after the key.
     open: Vec<TokenId>,
@@ -174,6 +159,8 @@ pub(super) struct Style {
     item: String,
     /// The texts after the tokens that make them other tags.
     others: [Vec<String>; 2],
+    /// The tokens that are written.
+    control: [ControlId; 2],
 }
 
 impl Style {
@@ -200,39 +187,27 @@ fn others(tag: ControlId, vocab: &Vocab) -> Vec<String> {
     rest.filter(|rest| !rest.is_empty()).map(str::to_owned).collect()
 }
 
-#[derive(Debug)]
-struct BoundNested {
-    style: Arc<Style>,
-    control: [ControlId; 2],
-}
-
-impl BoundShape for BoundNested {
+impl BoundShape for Style {
     fn control(&self) -> &[ControlId] {
         &self.control
     }
 
     fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String> {
-        write::write(&as_read(arguments, vocab), &self.style)
+        write::write(&as_read(arguments, vocab), self)
     }
 
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
-        reader::canonical(&as_read(arguments, vocab), &self.style)
+        reader::canonical(&as_read(arguments, vocab), self)
     }
 
-    fn expression(
-        &self,
-        schema: &Arc<Value>,
-        rules: &mut Rules,
-        path: Path<'_>,
-    ) -> error::Result<Expression> {
-        let style = &self.style;
+    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules, path: Path<'_>) -> Language {
         let elements = Elements {
-            open: style.open[0],
-            open_end: &style.open_end,
-            close: style.close[0],
-            close_end: &style.close_end,
-            item: &style.item,
-            is_key: &|key| style.check_key(key).is_ok(),
+            open: self.open[0],
+            open_end: &self.open_end,
+            close: self.close[0],
+            close_end: &self.close_end,
+            item: &self.item,
+            is_key: &|key| self.check_key(key).is_ok(),
             is_string: &|text, kinds| {
                 let mut out = String::new();
                 let mut reader = BareValue::new(kinds.of_text(), &mut out);
@@ -246,7 +221,7 @@ impl BoundShape for BoundNested {
         Values::new(schema, rules, JSON, except).with_tags(&elements).arguments_in_tags(path)
     }
 
-    fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
-        Box::new(Reader::new(self.style.clone(), parameters))
+    fn reader(self: Arc<Self>, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
+        Box::new(Reader::new(self, parameters))
     }
 }

@@ -353,9 +353,9 @@ impl ArgumentsReader for Reader {
 }
 
 /// Arguments after a round trip without a schema; those that cannot be written, as they are.
-pub(super) fn canonical(arguments: &str, style: &Arc<Style>) -> String {
+pub(super) fn canonical(arguments: &str, style: &Style) -> String {
     let Ok(written) = write::write(arguments, style) else { return arguments.to_owned() };
-    let mut reader = Reader::new(style.clone(), None);
+    let mut reader = Reader::new(Arc::new(style.clone()), None);
     let mut out = String::new();
     for piece in &written {
         match piece {

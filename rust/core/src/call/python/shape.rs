@@ -6,19 +6,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{PairScanner, is_identifier, write};
-use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
-use crate::call::{CallTags, Prefix};
-use crate::error::{self, Checked, wrong};
-use crate::expression::{Expression, Rules};
+use crate::call::Prefix;
+use crate::call::shape::{
+    After, ArgumentsReader, BoundShape, Language, Parsed, Shape, ShapeKeys, Written,
+};
+use crate::error::wrong;
+use crate::expression::Rules;
 use crate::json;
 use crate::path::Path;
-use crate::pattern::Piece;
 use crate::schema::Parameters;
 use crate::schema::values::{JSON, Keys, PYTHON, Values, Words};
-use chatcodec_vocab::{ControlId, Vocab};
-
-/// The bracket that closes a call; the reader of arguments consumes it.
-const CLOSE: &str = ")";
+use chatcodec_vocab::Vocab;
 
 /// The keys of keyword arguments.
 const KEYS: Keys<'_> = Keys {
@@ -46,41 +44,13 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
             "is given beside a call in Python, expected it beside a pattern of tagged pairs";
         return wrong(format!("{}.wrap", keys.key), problem);
     }
-    Ok(Some(Arc::new(Python { words })))
-}
-
-impl Shape for Python {
-    fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
-        match after {
-            [Piece::Literal(close), rest @ ..] if close.starts_with(CLOSE) => Ok(rest),
-            _ => wrong(key, "has no `)` after its arguments, expected text that begins with `)`"),
-        }
-    }
-
-    fn own_end(&self) -> &'static str {
-        CLOSE
-    }
-
-    fn may_be_only_read(&self) -> bool {
-        true
-    }
-
-    fn prefix(&self) -> Option<Prefix> {
-        Some(Prefix::python())
-    }
-
-    fn loss(&self) -> &'static str {
-        "arguments: their spelling, they come back as `json.dumps` writes them"
-    }
-
-    fn bind(
-        &self,
-        _: CallTags,
-        _: &dyn Fn(&Piece) -> Vec<ControlId>,
-        _: &Vocab,
-    ) -> Result<Arc<dyn BoundShape>, String> {
-        Ok(Arc::new(*self))
-    }
+    let loss = "arguments: their spelling, they come back as `json.dumps` writes them";
+    Ok(Some(Shape {
+        after: After::Text(")"),
+        may_be_only_read: true,
+        prefix: Some(Prefix::python()),
+        ..Shape::new(Python { words }, loss)
+    }))
 }
 
 impl BoundShape for Python {
@@ -93,16 +63,11 @@ impl BoundShape for Python {
         json::respace_only(&json::respace(json::trim(arguments), &|text| vocab.normalise(text)))
     }
 
-    fn expression(
-        &self,
-        schema: &Arc<Value>,
-        rules: &mut Rules,
-        path: Path<'_>,
-    ) -> error::Result<Expression> {
+    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules, path: Path<'_>) -> Language {
         Values::new(schema, rules, self.words, Vec::new()).arguments_by_key(&KEYS, path)
     }
 
-    fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
+    fn reader(self: Arc<Self>, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
         Box::new(PairScanner::new())
     }
 }

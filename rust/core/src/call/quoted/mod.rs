@@ -13,20 +13,20 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::CallTags;
-use super::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
+use super::shape::{
+    After, ArgumentsReader, Bound, BoundShape, Ids, Language, Parsed, Shape, ShapeKeys, Syntax,
+    Written,
+};
 use super::write::{as_read, check_object, check_text};
-use crate::error::{self, Checked, wrong};
-use crate::expression::{Expression, Rules, spelling_between};
+use crate::error::wrong;
+use crate::expression::{Rules, spelling_between};
 use crate::json::{self, Token, Tokens};
 use crate::path::Path;
 use crate::pattern::Piece;
 use crate::schema::Parameters;
 use crate::schema::values::{JSON, Keys, Values};
 use chatcodec_vocab::{ControlId, TokenId, Vocab};
-use reader::Reader;
-
-/// The brace that closes the arguments; the reader of arguments consumes it.
-const CLOSE: &str = "}";
+pub(super) use reader::Reader;
 
 /// Longer keys are refused: a reader holds a key until the key is complete.
 const MAX_KEY_BYTES: usize = 1024;
@@ -47,45 +47,28 @@ const KEYS: Keys<'_> = Keys {
 
 #[derive(Debug)]
 struct Quoted {
-    quote: [Piece; 1],
+    quote: Piece,
 }
 
 pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     let Some(quote) = keys.text("quote")? else { return Ok(None) };
     let key = format!("{}.quote", keys.key);
     match <[Piece; 1]>::try_from((keys.pattern)(&key, quote)?) {
-        Ok(quote @ [Piece::Control(_)]) => Ok(Some(Arc::new(Quoted { quote }))),
+        Ok([quote @ Piece::Control(_)]) => {
+            let loss = "arguments: their spelling, they come back as `json.dumps` writes them";
+            Ok(Some(Shape {
+                patterns: vec![vec![quote.clone()]],
+                after: After::Alone("}"),
+                ..Shape::new(Quoted { quote }, loss)
+            }))
+        }
         _ => wrong(key, "is not one control token, expected the token around strings"),
     }
 }
 
-impl Shape for Quoted {
-    fn patterns(&self) -> Vec<&[Piece]> {
-        vec![&self.quote]
-    }
-
-    fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
-        match after {
-            [Piece::Literal(close), rest @ ..] if close == CLOSE => Ok(rest),
-            _ => wrong(key, "has no `}` after its arguments, expected it alone"),
-        }
-    }
-
-    fn own_end(&self) -> &'static str {
-        CLOSE
-    }
-
-    fn loss(&self) -> &'static str {
-        "arguments: their spelling, they come back as `json.dumps` writes them"
-    }
-
-    fn bind(
-        &self,
-        _: CallTags,
-        tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
-        _: &Vocab,
-    ) -> Result<Arc<dyn BoundShape>, String> {
-        let quotes = tokens(&self.quote[0]);
+impl Syntax for Quoted {
+    fn bind(&self, _: CallTags, ids: Ids<'_>, _: &Vocab) -> Bound {
+        let quotes = ids(&self.quote);
         if quotes.is_empty() {
             return Err("has a quote without ids".to_owned());
         }
@@ -115,19 +98,14 @@ impl BoundShape for BoundQuoted {
         json::respace_only(&as_read(arguments, vocab))
     }
 
-    fn expression(
-        &self,
-        schema: &Arc<Value>,
-        rules: &mut Rules,
-        path: Path<'_>,
-    ) -> error::Result<Expression> {
+    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules, path: Path<'_>) -> Language {
         // Control tokens stand around each text.
         let except = spelling_between(rules.ends().iter().map(String::as_str), "", "");
         let values = Values::new(schema, rules, JSON, except);
         values.with_bare_keys(self.quotes[0].get(), &KEYS).arguments_by_key(&KEYS, path)
     }
 
-    fn reader(&self, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
+    fn reader(self: Arc<Self>, _: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
         Box::new(Reader::new(self.quotes.iter().map(|id| id.get()).collect()))
     }
 }

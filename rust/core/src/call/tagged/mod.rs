@@ -18,15 +18,15 @@ mod value;
 mod wrap;
 
 use super::Written;
+use super::shape::Language;
 use super::unquoted::BareValue;
 use super::write::check_text;
-use crate::error;
 use crate::expression::{Expression, Rules};
 use crate::json::{self, Token as JsonToken, Tokens};
 use crate::path::Path;
 use crate::schema::values::{JSON, Words};
 use crate::schema::{KindWords, Kinds, Pairs, arguments_in_pairs};
-use chatcodec_vocab::TokenId;
+use chatcodec_vocab::{ControlId, TokenId};
 use escapes::Escapes;
 use scanner::Place;
 use scanner::TaggedScanner;
@@ -67,6 +67,8 @@ pub(crate) struct TaggedStyle {
     escapes: Escapes,
     /// The words for true, false and null, but in objects and lists.
     words: Words,
+    /// The control tokens that are written.
+    control: Vec<ControlId>,
 }
 
 /// The attribute that says what a value is, after the key and its quote: ` string="true">`, ` type="number"`.
@@ -165,6 +167,7 @@ impl TaggedStyle {
             wrap: None,
             escapes: Escapes::default(),
             words: JSON,
+            control: Vec::new(),
         })
     }
 
@@ -195,15 +198,7 @@ impl TaggedStyle {
     }
 
     /// The pairs of arguments that follow a schema, which is at `path`.
-    ///
-    /// # Errors
-    /// A keyword of the schema that cannot be followed.
-    fn expression(
-        &self,
-        schema: &serde_json::Value,
-        rules: &mut Rules,
-        path: Path<'_>,
-    ) -> error::Result<Expression> {
+    fn language(&self, schema: &serde_json::Value, rules: &mut Rules, path: Path<'_>) -> Language {
         let Self { open, between, close, wrap, .. } = self;
         let is_key = |name: &&str| name.trim() == *name && !name.is_empty();
         let pairs = Pairs {
@@ -225,21 +220,6 @@ impl TaggedStyle {
             words: self.own_words().collect(),
         };
         arguments_in_pairs(&pairs, schema, rules, path)
-    }
-
-    /// The beginning of a call's header.
-    pub(crate) fn opens(&self) -> impl Iterator<Item = &str> {
-        self.call.open.iter().map(String::as_str)
-    }
-
-    /// The beginning of a further call in the text after the pairs, and whether the end of this
-    /// call precedes it.
-    pub(crate) fn next_call(&self, text: &str) -> Option<(usize, bool)> {
-        let after = text.trim_start_matches(SPACES);
-        let closed = self.call.close.iter().find_map(|close| after.strip_prefix(close.as_str()));
-        let rest = closed.unwrap_or(after).trim_start_matches(SPACES);
-        let begins = self.opens().any(|open| rest.starts_with(open));
-        begins.then_some((text.len() - rest.len(), closed.is_some()))
     }
 
     /// The tags that end the pairs.

@@ -8,10 +8,13 @@ use super::escapes::Escapes;
 use super::wrap::Wrap;
 use super::{KindAttribute, SPACES, Tag, TaggedScanner, TaggedStyle, canonical, write};
 use crate::call::CallTags;
-use crate::call::shape::{ArgumentsReader, BoundShape, Parsed, Shape, ShapeKeys, Written};
+use crate::call::shape::{
+    After, ArgumentsReader, Bound, BoundShape, Ids, Language, Parsed, Shape, ShapeKeys, Syntax,
+    Written,
+};
 use crate::call::write::as_read;
-use crate::error::{self, Checked, wrong};
-use crate::expression::{Expression, Rules};
+use crate::error::{Checked, wrong};
+use crate::expression::Rules;
 use crate::limits::MAX_SUFFIX_BYTES;
 use crate::path::Path;
 use crate::pattern::{self, Piece, is_white};
@@ -79,7 +82,7 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
     }
     let tagged =
         Tagged { open: open?, between: between?, close: close?, kind, wrap, escapes, words };
-    for pieces in tagged.patterns() {
+    for pieces in [&tagged.open, &tagged.between, &tagged.close] {
         check(&key, pieces)?;
     }
     if let (Some(wrap), Some(Piece::Literal(tag))) = (&tagged.wrap, first_tag(&tagged.close)) {
@@ -89,7 +92,7 @@ pub(crate) fn parse(keys: &ShapeKeys<'_>) -> Parsed {
             return wrong(format!("{}.wrap.{name}", keys.key), problem);
         }
     }
-    Ok(Some(Arc::new(tagged)))
+    Ok(Some(tagged.shape()))
 }
 
 /// Where the pattern of a pair says what its value is.
@@ -227,65 +230,45 @@ fn first_tag(pieces: &[Piece]) -> Option<&Piece> {
     pieces.iter().find(|piece| !matches!(piece, Piece::Literal(text) if is_white(text)))
 }
 
-impl Shape for Tagged {
-    fn patterns(&self) -> Vec<&[Piece]> {
-        vec![&self.open, &self.between, &self.close]
-    }
-
-    fn ends_of_tags(&self) -> &[Piece] {
-        if self.kind.is_some() { &self.between } else { &[] }
-    }
-
-    fn ends_word(&self) -> bool {
-        match self.open.first() {
+impl Tagged {
+    /// The shape with these pairs.
+    fn shape(self) -> Shape {
+        let Self { open, between, close, kind, .. } = &self;
+        let first = first_tag(open);
+        let ends_word = match open.first() {
             Some(Piece::Literal(text)) => !text.bytes().next().is_some_and(is_word_byte),
             first => matches!(first, Some(Piece::Control(_))),
+        };
+        let loss = if kind.is_some() {
+            "arguments: their spelling, they come back as `json.dumps` writes them"
+        } else if self.words != JSON {
+            "arguments: their spelling, and strings that are JSON of another kind or a word of Python's (`True`), \
+             which come back as that"
+        } else {
+            "arguments: their spelling, and strings that are JSON of another kind, which come back as that"
+        };
+        Shape {
+            patterns: vec![open.clone(), between.clone(), close.clone()],
+            end_of_tag: kind.is_some().then_some(1),
+            after: match first {
+                Some(Piece::Literal(tag)) => After::NoTag(tag.clone()),
+                _ => After::Any,
+            },
+            ends_word,
+            may_be_in_block: true,
+            ..Shape::new(self, loss)
         }
     }
+}
 
-    fn check_after<'p>(&self, key: &str, after: &'p [Piece]) -> Checked<&'p [Piece]> {
-        if let ([Piece::Literal(close), ..], Some(Piece::Literal(open))) =
-            (after, first_tag(&self.open))
-        {
-            let (close, open) = (close.trim_start(), open.trim());
-            if !close.is_empty() && (close.starts_with(open) || open.starts_with(close.trim_end()))
-            {
-                return wrong(
-                    key,
-                    "goes on after its arguments as a further pair would begin, expected other text there",
-                );
-            }
-        }
-        Ok(after)
-    }
-
-    fn may_be_in_block(&self) -> bool {
-        true
-    }
-
-    fn loss(&self) -> &'static str {
-        if self.kind.is_some() {
-            return "arguments: their spelling, they come back as `json.dumps` writes them";
-        }
-        if self.words != JSON {
-            return "arguments: their spelling, and strings that are JSON of another kind or a word of Python's (`True`), \
-                    which come back as that";
-        }
-        "arguments: their spelling, and strings that are JSON of another kind, which come back as that"
-    }
-
-    fn bind(
-        &self,
-        around: CallTags,
-        tokens: &dyn Fn(&Piece) -> Vec<ControlId>,
-        _: &Vocab,
-    ) -> Result<Arc<dyn BoundShape>, String> {
+impl Syntax for Tagged {
+    fn bind(&self, around: CallTags, ids: Ids<'_>, _: &Vocab) -> Bound {
         let mut control = Vec::new();
         let mut tags = |pieces: &[Piece]| -> Vec<Tag> {
             let tag = |piece: &Piece| match piece {
                 Piece::Literal(text) => Some(Tag::Text(text.clone())),
                 Piece::Control(_) => {
-                    let ids = tokens(piece);
+                    let ids = ids(piece);
                     control.extend(ids.first().copied());
                     Some(Tag::Control(ids.into_iter().map(ControlId::get).collect()))
                 }
@@ -294,47 +277,36 @@ impl Shape for Tagged {
             pieces.iter().filter_map(tag).collect()
         };
         let (open, between, close) = (tags(&self.open), tags(&self.between), tags(&self.close));
-        let style = TaggedStyle {
+        Ok(Arc::new(TaggedStyle {
             kind: self.kind.clone(),
             wrap: self.wrap.clone(),
             escapes: self.escapes.clone(),
             words: self.words,
+            control,
             ..TaggedStyle::new(open, between, close, around)?
-        };
-        Ok(Arc::new(BoundTagged { style: Arc::new(style), control }))
+        }))
     }
 }
 
-#[derive(Debug)]
-struct BoundTagged {
-    style: Arc<TaggedStyle>,
-    control: Vec<ControlId>,
-}
-
-impl BoundShape for BoundTagged {
+impl BoundShape for TaggedStyle {
     fn control(&self) -> &[ControlId] {
         &self.control
     }
 
     fn write(&self, arguments: &str, vocab: &Vocab) -> Result<Vec<Written<'_>>, String> {
-        write(&as_read(arguments, vocab), &self.style)
+        write(&as_read(arguments, vocab), self)
     }
 
     fn canonical(&self, arguments: &str, vocab: &Vocab) -> String {
-        canonical(&as_read(arguments, vocab), &self.style)
+        canonical(&as_read(arguments, vocab), self)
     }
 
-    fn expression(
-        &self,
-        schema: &Arc<Value>,
-        rules: &mut Rules,
-        path: Path<'_>,
-    ) -> error::Result<Expression> {
-        self.style.expression(schema, rules, path)
+    fn expression(&self, schema: &Arc<Value>, rules: &mut Rules, path: Path<'_>) -> Language {
+        self.language(schema, rules, path)
     }
 
-    fn reader(&self, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
-        Box::new(TaggedScanner::new(self.style.clone(), parameters))
+    fn reader(self: Arc<Self>, parameters: Option<Arc<Parameters>>) -> Box<dyn ArgumentsReader> {
+        Box::new(TaggedScanner::new(self, parameters))
     }
 
     fn ends_at_next(&self) -> bool {
@@ -342,10 +314,14 @@ impl BoundShape for BoundTagged {
     }
 
     fn next_call(&self, text: &str) -> Option<(usize, bool)> {
-        self.style.next_call(text)
+        let after = text.trim_start_matches(SPACES);
+        let closed = self.call.close.iter().find_map(|close| after.strip_prefix(close.as_str()));
+        let rest = closed.unwrap_or(after).trim_start_matches(SPACES);
+        let begins = self.call.open.iter().any(|open| rest.starts_with(open.as_str()));
+        begins.then_some((text.len() - rest.len(), closed.is_some()))
     }
 
     fn opens(&self) -> Vec<&str> {
-        self.style.opens().collect()
+        self.call.open.iter().map(String::as_str).collect()
     }
 }

@@ -187,7 +187,7 @@ impl Reader<'_> {
         let parameters = types.and_then(|types| types.of(&name));
         let within = match &self.bound.grammar().items[item].shape {
             Some(shape) => {
-                let (body, id) = (shape.reader(parameters), id.map(String::into_boxed_str));
+                let (body, id) = (shape.clone().reader(parameters), id.map(String::into_boxed_str));
                 Within::Call(Call::Arguments(Box::new(Arguments { item, body, name, id })))
             }
             None => Within::AfterCall,
