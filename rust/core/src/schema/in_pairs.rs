@@ -218,29 +218,11 @@ impl Language<'_, '_> {
             return Ok(vec![(Kinds::STRING, text), (Kinds::OTHER, self.values.any_but_string())]);
         }
         let mut all = Vec::new();
-        if let Some(Value::Array(types)) = keys.get("type") {
-            for kind in types {
-                let mut keys = keys.clone();
-                keys.insert("type".to_owned(), kind.clone());
-                if kind == "string" {
-                    all.push((Kinds::STRING, self.text(&keys, path)?));
-                } else {
-                    let part = Value::Object(keys);
-                    let kinds = kinds_of(&part, self.schema);
-                    all.push((kinds, self.values.value(&part, path)?));
-                }
-            }
-            return Ok(all);
-        }
-        let several = ["anyOf", "oneOf"].into_iter().find(|keyword| keys.contains_key(*keyword));
-        if let Some(keyword) = several
-            && let Some(Value::Array(parts)) = keys.get(keyword)
-            && restricting(&keys).count() == 1
-        {
-            let list = path.key(keyword);
-            for (at, part) in parts.iter().enumerate() {
-                all.extend(self.typed_values(part, list.item(at))?);
-            }
+        let are_apart = each_way(&keys, path, &mut |part, place| {
+            all.extend(self.typed_values(part, place)?);
+            Ok(())
+        })?;
+        if are_apart {
             return Ok(all);
         }
         let problem = "is a schema of strings and other values, expected their types in `type`, `anyOf` or `oneOf`; \
@@ -284,50 +266,35 @@ impl Language<'_, '_> {
             let other = self.values.any_but_string();
             return Ok(Expression::choice([text, self.with_words(other, kinds, part)]));
         }
-        if let Some(Value::Array(types)) = keys.get("type") {
-            let mut all = Vec::new();
-            for kind in types {
-                if kind == "string" {
-                    check(keys, path)?;
-                    all.push(text.clone());
-                } else {
-                    let mut keys = keys.clone();
-                    keys.insert("type".to_owned(), kind.clone());
-                    let part = Value::Object(keys);
-                    let value = self.values.value(&part, path)?;
-                    all.push(self.with_words(value, kinds_of(&part, self.schema), &part));
-                }
+        let mut all = Vec::new();
+        let are_types = keys.get("type").is_some_and(Value::is_array);
+        let are_apart = each_way(keys, path, &mut |part, place| {
+            if kinds_of(part, self.schema) != Kinds::STRING {
+                all.push(self.value(part, place)?);
+                return Ok(());
             }
-            return Ok(Expression::choice(all));
-        }
-        let several = ["anyOf", "oneOf"].into_iter().find(|keyword| keys.contains_key(*keyword));
-        if let Some(keyword) = several
-            && let Some(Value::Array(parts)) = keys.get(keyword)
-            && restricting(keys).count() == 1
-        {
-            let list = path.key(keyword);
-            let mut all = Vec::new();
-            for (at, part) in parts.iter().enumerate() {
-                let place = list.item(at);
-                if kinds_of(part, self.schema) == Kinds::STRING {
-                    let part = match part {
-                        Value::Object(keys) => self.values.flat(keys, place)?,
-                        _ => Cow::Owned(Map::new()),
-                    };
-                    // The text is any string: what else restricts it would be lost.
-                    if let Some(keyword) = restricting(&part).find(|key| *key != "type") {
-                        return Err(unfollowed(keyword, place));
-                    }
-                    all.push(text.clone());
-                } else {
-                    all.push(self.value(part, place)?);
-                }
+            if are_types {
+                check(keys, path)?;
+            } else {
+                self.check_any_string(part, place)?;
             }
+            all.push(text.clone());
+            Ok(())
+        })?;
+        if are_apart {
             return Ok(Expression::choice(all));
         }
         let problem = "is a schema of strings and other values, which are spelled alike between tags, expected one type; \
                        `strict=False` takes any arguments";
         Err(Error::message(path, problem))
+    }
+
+    /// Checks that a schema of strings admits all of them: what else restricts a string would be lost.
+    fn check_any_string(&mut self, part: &Value, path: Path<'_>) -> Result<()> {
+        let Value::Object(keys) = part else { return Ok(()) };
+        let keys = self.values.flat(keys, path)?;
+        let other = restricting(&keys).find(|key| *key != "type");
+        other.map_or(Ok(()), |keyword| Err(unfollowed(keyword, path)))
     }
 
     /// A value of some kinds, or a word of the format for one of these kinds, where the schema admits what the word
@@ -388,6 +355,35 @@ impl Language<'_, '_> {
         let [open, close] = [open, close].map(Expression::literal);
         Some(Expression::sequence([open, inside, close]))
     }
+}
+
+/// Calls `way` with the schema of each kind of value, where `type`, `anyOf` or `oneOf` tells them apart; returns whether
+/// one of them does.
+fn each_way(
+    keys: &Map<String, Value>,
+    path: Path<'_>,
+    way: &mut dyn FnMut(&Value, Path<'_>) -> Result<()>,
+) -> Result<bool> {
+    if let Some(Value::Array(types)) = keys.get("type") {
+        for kind in types {
+            let mut keys = keys.clone();
+            keys.insert("type".to_owned(), kind.clone());
+            way(&Value::Object(keys), path)?;
+        }
+        return Ok(true);
+    }
+    let several = ["anyOf", "oneOf"].into_iter().find(|keyword| keys.contains_key(*keyword));
+    if let Some(keyword) = several
+        && let Some(Value::Array(parts)) = keys.get(keyword)
+        && restricting(keys).count() == 1
+    {
+        let list = path.key(keyword);
+        for (at, part) in parts.iter().enumerate() {
+            way(part, list.item(at))?;
+        }
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 /// The first of some texts that a literal text of a language spells. `seen` are the rules that were looked at.

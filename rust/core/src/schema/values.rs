@@ -524,23 +524,7 @@ impl<'a> Values<'a> {
         if let Some(tags) = self.tags {
             return self.object_in_tags(tags, keys, path);
         }
-        let inner = match members(keys, path)? {
-            Members::Any(others) => {
-                let value = self.value(others, path.key("additionalProperties"))?;
-                let member = Expression::sequence([self.any_key(), value]);
-                self.any_list(member)
-            }
-            Members::Named(named) => {
-                let mut members = Vec::new();
-                let properties = path.key("properties");
-                for (name, part, is_required) in named {
-                    let value = self.value(part, properties.key(name))?;
-                    let key = self.key(name, properties.key(name))?;
-                    members.push((Expression::sequence([key, value]), is_required));
-                }
-                self.list(members)
-            }
-        };
+        let inner = self.members_of(None, keys, path)?;
         Ok(Expression::sequence([Expression::literal("{"), inner, Expression::literal("}")]))
     }
 
@@ -554,18 +538,30 @@ impl<'a> Values<'a> {
         path: Path<'_>,
     ) -> Result<Expression> {
         let keys = self.arguments(path)?;
-        match members(&keys, path)? {
-            Members::Any(schema) => {
-                let value = self.value(schema, path.key("additionalProperties"))?;
-                let member = Expression::sequence([form.any_key(), value]);
-                Ok(self.any_list(member))
+        self.members_of(Some(form), &keys, path)
+    }
+
+    /// The members of an object, with keys in this form, or in that of all objects.
+    fn members_of(
+        &mut self,
+        form: Option<&Keys<'_>>,
+        keys: &Map<String, Value>,
+        path: Path<'_>,
+    ) -> Result<Expression> {
+        match members(keys, path)? {
+            Members::Any(others) => {
+                let value = self.value(others, path.key("additionalProperties"))?;
+                let key = form.map_or_else(|| self.any_key(), Keys::any_key);
+                Ok(self.any_list(Expression::sequence([key, value])))
             }
             Members::Named(named) => {
                 let mut members = Vec::new();
                 let properties = path.key("properties");
                 for (name, part, is_required) in named {
-                    let key = form.key(name, properties.key(name))?;
-                    let value = self.value(part, properties.key(name))?;
+                    let place = properties.key(name);
+                    let key =
+                        form.map_or_else(|| self.key(name, place), |form| form.key(name, place))?;
+                    let value = self.value(part, place)?;
                     members.push((Expression::sequence([key, value]), is_required));
                 }
                 Ok(self.list(members))
