@@ -23,11 +23,9 @@ pub(crate) enum Part {
     Space,
     /// Literal text.
     Text(String),
-    /// One of these keys, and the quote after it.
-    Key(Vec<String>),
-    /// The same, which skips this number of parts; or `type` and its quote, whose member these
-    /// parts are.
-    KeyAfterType(Vec<String>, usize),
+    /// One of these keys, and the quote after it; it skips a number of parts. Where there are some, the key may also be
+    /// `type`, whose member these parts are.
+    Key(Vec<String>, usize),
     /// A header word, and the quote after it.
     Word,
     /// A header word, and this byte after it.
@@ -57,12 +55,12 @@ impl Prefix {
                 let mut typed: Vec<Part> = colon().into();
                 typed.push(text("\"function\""));
                 typed.extend(next);
-                parts.push(Part::KeyAfterType(keys.clone(), typed.len() + 1));
+                parts.push(Part::Key(keys.clone(), typed.len() + 1));
                 parts.extend(typed);
             } else {
                 parts.extend(next);
             }
-            parts.push(Part::Key(keys.clone()));
+            parts.push(Part::Key(keys.clone(), 0));
             parts.extend(colon());
             match member {
                 Member::Arguments => parts.push(text("{")),
@@ -90,8 +88,8 @@ impl Prefix {
             match part {
                 Part::Space => regex.push_str("\\s*"),
                 Part::Text(text) => regex.push_str(&escape_regex(text)),
-                Part::Key(all) => regex.extend([&*keys(all), "\""]),
-                Part::KeyAfterType(all, _) => {
+                Part::Key(all, 0) => regex.extend([&*keys(all), "\""]),
+                Part::Key(all, _) => {
                     // The member with the type is optional, so the expression leaves it out.
                     regex.extend(["(", &keys(all), "|type)\""]);
                     return regex;
@@ -282,35 +280,18 @@ impl Opener {
         match part {
             None => Taken::No,
             Some(Part::Space) => space,
-            Some(Part::Text(_)) if self.is_marked && byte == b'}' && self.is_named() => Taken::Sure,
-            Some(Part::Text(text))
-                if self.is_marked && byte == b'"' && text == "{" && self.part > BEFORE =>
-            {
-                Taken::Sure
-            }
+            Some(Part::Text(text)) if self.is_marked && self.ends_early(text, byte) => Taken::Sure,
             Some(Part::Text(text)) => expect(text, &mut self.byte, byte),
-            Some(Part::Key(keys)) if byte == b'"' => {
-                if keys.contains(&self.word) {
-                    Taken::Ended
-                } else {
-                    Taken::No
-                }
+            Some(Part::Key(keys, skipped)) if byte == b'"' => {
+                let is_key = keys.contains(&self.word);
+                let is_type = *skipped > 0 && self.word == TYPE;
+                self.part += if is_key { *skipped } else { 0 };
+                if is_key || is_type { Taken::Ended } else { Taken::No }
             }
-            Some(Part::KeyAfterType(keys, parts)) if byte == b'"' => {
-                if keys.contains(&self.word) {
-                    self.part += parts;
-                    Taken::Ended
-                } else if self.word == TYPE {
-                    Taken::Ended
-                } else {
-                    Taken::No
-                }
-            }
-            Some(Part::Key(keys) | Part::KeyAfterType(keys, _)) => {
+            Some(Part::Key(keys, skipped)) => {
                 self.word.push(char::from(byte));
-                let is_typed = matches!(part, Some(Part::KeyAfterType(..)));
                 let is_begun = keys.iter().any(|key| key.starts_with(&self.word))
-                    || is_typed && TYPE.starts_with(&self.word);
+                    || *skipped > 0 && TYPE.starts_with(&self.word);
                 if is_begun { Taken::Within } else { Taken::No }
             }
             Some(Part::Word) if byte == b'"' && !self.word.is_empty() => self.end_name(),
@@ -338,10 +319,11 @@ impl Opener {
         matches!(self.body.parts.first(), Some(Part::Name))
     }
 
-    /// Whether the name was read, and nothing after it.
-    fn is_named(&self) -> bool {
+    /// Whether an object after a token is a call already: it ends after its name, or has its arguments in quotes.
+    fn ends_early(&self, text: &str, byte: u8) -> bool {
         let before = self.part.checked_sub(BEFORE + 2).and_then(|part| self.body.parts.get(part));
-        matches!(before, Some(Part::Word)) && self.byte == 0
+        byte == b'}' && matches!(before, Some(Part::Word)) && self.byte == 0
+            || byte == b'"' && text == "{" && self.part > BEFORE
     }
 
     fn name_byte(&mut self, fits: bool, byte: u8) -> Taken {
