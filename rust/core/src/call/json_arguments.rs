@@ -132,39 +132,3 @@ impl ArgumentsReader for RawScanner {
         self.first.is_some_and(|first| !matches!(first, '{' | '['))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::call::reading;
-    use proptest::prelude::*;
-
-    /// The value so far, and whether it is whole.
-    fn read(text: &str, chars: usize) -> (String, bool) {
-        let reader = Box::new(RawScanner::default());
-        let read = reading::read(reader, &[text.into()], chars, Ended::Cut);
-        (read.json, read.is_whole)
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2000))]
-
-        #[test]
-        fn what_is_complete_is_json_however_it_comes(
-            parts in prop::collection::vec(
-                prop::sample::select(vec![
-                    "{", "}", "[", "]", "\"a\"", "\"", ":", ",", " ", "\n", "true", "tr", "ue", "null", "1", "-", ".5",
-                    "\\u00", "e9", "\\", "n", "é",
-                ]),
-                0..10),
-        ) {
-            let text = parts.concat();
-            let whole = read(&text, usize::MAX);
-            let is_json = serde_json::from_str::<&serde_json::value::RawValue>(&whole.0).is_ok();
-            prop_assert_eq!(whole.1, is_json, "{}", &whole.0);
-            for chars in 1..5 {
-                prop_assert_eq!(read(&text, chars), whole.clone(), "{}", text);
-            }
-        }
-    }
-}

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::json_arguments::RawScanner;
+use super::python::PairScanner;
 use super::shape::ArgumentsReader;
-use super::{Ended, Mended};
+use super::{Ended, Mended, quoted};
+use crate::json;
 use crate::schema::{Parameters, ToolTypes};
 use chatcodec_vocab::TokenId;
 
@@ -90,7 +93,7 @@ pub(super) fn pieces(text: &str, chars: usize) -> Vec<String> {
 
 /// The parameters of a schema.
 pub(super) fn parameters(schema: &Value) -> Option<Arc<Parameters>> {
-    ToolTypes::read(&json!([{"name": "f", "parameters": schema}])).ok()?.of("f")
+    ToolTypes::read(&serde_json::json!([{"name": "f", "parameters": schema}])).ok()?.of("f")
 }
 
 /// A JSON value with such texts, also as keys.
@@ -111,4 +114,40 @@ pub(super) fn json_value(
                 .prop_map(|members| Value::Object(members.into_iter().collect())),
         ]
     })
+}
+
+/// Parts of arguments as models write them: of JSON, of Python, and without quotes.
+const PARTS: [&str; 44] = [
+    "{", "}", "[", "]", "(", ")", ":", ",", ", ", "=", " ", "\n", "a=", "b", "a:", "\"a\"", "'x'",
+    "\"y\"", "\"", "'", "'''", "\\", "n", "\\u00", "e9", "\\u00e9", "\\ud83d", "true", "tr", "ue",
+    "True", "None", "null", "nan", "1", "-", ".5", "1.5", "é", "x", "\"{", "}\"", "\\n", ")\n",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6000))]
+
+    #[test]
+    fn what_is_whole_is_json_however_it_comes(
+        begin in prop::sample::select(vec!["", "{", "[", "a=", "a:"]),
+        parts in prop::collection::vec(prop::sample::select(PARTS.to_vec()), 0..12),
+        end in prop::sample::select(vec!["", ")", "}"]),
+    ) {
+        let text = [begin, &parts.concat(), end].concat();
+        let readers: [Box<dyn ArgumentsReader>; 3] = [
+            Box::new(RawScanner::default()),
+            Box::new(PairScanner::new()),
+            Box::new(quoted::Reader::new(vec![1])),
+        ];
+        for (nth, reader) in readers.into_iter().enumerate() {
+            let whole = read(reader.clone(), &[text.as_str().into()], usize::MAX, Ended::Cut);
+            let is_json = json::is_value(&whole.json);
+            prop_assert!(!whole.is_whole || is_json, "{:?} of {}", whole, text);
+            // JSON alone may be whole without a sign that closes a call.
+            prop_assert!(whole.is_whole || !is_json || nth > 0, "{:?} of {}", whole, text);
+            for chars in 1..5 {
+                let cut = read(reader.clone(), &[text.as_str().into()], chars, Ended::Cut);
+                prop_assert_eq!(&cut, &whole, "{}", text);
+            }
+        }
+    }
 }

@@ -51,7 +51,7 @@ enum Before {
 
 /// Reads arguments up to the brace that closes them.
 #[derive(Debug, Clone)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     quotes: Vec<TokenId>,
     state: State,
     /// The key or the bare value that is being read; in a string, an escape that is not complete.
@@ -73,7 +73,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(quotes: Vec<TokenId>) -> Self {
+    pub(crate) fn new(quotes: Vec<TokenId>) -> Self {
         Self {
             quotes,
             state: State::Key,
