@@ -30,6 +30,8 @@ CALLS = [
     "f(a='[x](y), g(b=1)]', b=')')",
     "geo.find(q='naïve 世界 🦜')",
     "f(a='x' , b = \"y\")",
+    "f(a=['b' , ], c = ('d',), e='' )",
+    "f(a=[{'b': 1}, {}],)",
 ]
 
 
@@ -117,10 +119,13 @@ LOOSE: list[tuple[str, dict[str, Any]]] = [
     ("f(c=['it's', 'they're'], d={'k': 'he's'})", {"c": ["it's", "they're"], "d": {"k": "he's"}}),
     ("f(c='awk '{print $1}' x | sort')", {"c": "awk '{print $1}' x | sort"}),
     ("f(c='g('x', 'y')', d=1)", {"c": "g('x', 'y')", "d": 1}),
+    ("f(c='if b == 'x', d == 'y': z')", {"c": "if b == 'x', d == 'y': z"}),
 ]
 SETS: list[tuple[str, dict[str, Any]]] = [
     ("f(c={'x', 'y'})", {"c": ["x", "y"]}),
     ("f(c={1})", {"c": [1]}),
+    ("f(c={1, 2, })", {"c": [1, 2]}),
+    ("f(c={('b', 1)}, d={})", {"c": [["b", 1]], "d": {}}),
     ("f(c={'k': {2, 3}})", {"c": {"k": [2, 3]}}),
 ]
 LFM2 = ("<|tool_call_start|>[{}]<|tool_call_end|>", "lfm2")
@@ -161,6 +166,8 @@ def test_a_cut_call_is_not_complete(cut: int) -> None:
         "f(c='x'], get_weather(city='y')",
         "f(c='x' 'y')",
         "f(c='x' + 'y')",
+        "f(c='x': 'y')",
+        "f(c=['x', d='y')",
     ],
 )
 def test_a_call_that_lacks_a_sign_is_not_complete(written: str) -> None:

@@ -100,6 +100,7 @@ def tools(schema: object) -> list[dict[str, Any]]:
     return [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
 
 
+OTHER = {"type": ["number", "boolean", "null", "object", "array"]}
 TYPED: list[tuple[object, str, object, bool]] = [
     ({"type": "integer"}, "5", 5, False),
     ({"type": "int64"}, "5", 5, False),
@@ -116,6 +117,21 @@ TYPED: list[tuple[object, str, object, bool]] = [
     ({"type": "array"}, '[\\"a\\", 1]', ["a", 1], True),
     ({"type": "array"}, '"[1]"', [1], True),
     ({"type": "dict"}, "{'k': None}", {"k": None}, True),
+    ({"type": "dict"}, "\"{'k': 1}\"", {"k": 1}, True),
+    ({}, "{'k': 1}", "{'k': 1}", False),
+    ({}, "True", "True", False),
+    (OTHER, " 1 ", 1, False),
+    (OTHER, '"1"', 1, True),
+    (OTHER, '"x"', '"x"', False),
+    (OTHER, "one", "one", False),
+    (OTHER, "1 or 2", "1 or 2", False),
+    (OTHER, " ", " ", False),
+    (OTHER, " True \n", True, True),
+    (OTHER, "True x", "True x", False),
+    (OTHER, "Truer", "Truer", False),
+    (OTHER, ' {"a": 1}\t', {"a": 1}, False),
+    (OTHER, "{1} 2", "{1} 2", False),
+    (OTHER, '{"a": 1', '{"a": 1', False),
     ({"type": "str"}, "5", "5", False),
     ({"type": "str"}, "None", "None", False),
     ({"type": "varchar"}, "[1]", "[1]", False),
@@ -141,8 +157,9 @@ OWN = {"True": True, "False": False, "None": None}
 def test_values_are_typed_by_the_schema(
     format_: str, schema: object, text: str, value: object, *, mended: bool
 ) -> None:
-    if format_ == "qwen3-coder" and text in OWN and schema != {"type": "str"}:
-        value, mended = OWN[text], False
+    word = text.strip()
+    if format_ == "qwen3-coder" and word in OWN and schema != {"type": "str"}:
+        value, mended = OWN[word], False
     said = Said(calls=(("f", {"a": value}),), mended=(VALUE,) if mended else ())
     written = WRITTEN[format_].replace("{}", text)
     check(Case(format_, written, said, options={"tools": tools(schema)}))
