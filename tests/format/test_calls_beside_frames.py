@@ -111,5 +111,5 @@ def test_reasoning_in_a_row_beside_frames_is_refused(tmp_path: Path) -> None:
 
 def test_a_token_that_closes_a_frame_stops_no_model(tmp_path: Path) -> None:
     file = FILE.replace('"{START}assistant" }', '"{START}assistant", stop = "{END}" }')
-    with pytest.raises(FormatError, match=r"closes a turn of `frame.reasoning` too"):
+    with pytest.raises(FormatError, match=r"closes a turn in `frame.reasoning`"):
         loaded(tmp_path, file)

@@ -73,7 +73,7 @@ system = "{content}{E}"
 user = "{U}{content}{E}"
 assistant = "{A}{content}{E}"
 """,
-        "`turn.without_system` begins with `{B}` of `begin`, expected another token",
+        "`turn.without_system` has `{B}`, which begins a conversation in `begin`",
     ),
     "white space before a turn, after one that nothing closes": (
         """\

@@ -136,6 +136,6 @@ X = "<|plugin|>"
 """
     text = MINE.replace("\n[control]", more, 1) + 'tools = "{START}system\\nA{X}{tools}{STOP}\\n"\n'
     path = written(tmp_path, text)
-    with pytest.raises(FormatError, match=r"`turn\.tools` has `\{X\}` in its text"):
+    with pytest.raises(FormatError, match=r"`turn\.tools` has `\{X\}`"):
         Format.load(path)
     assert within(5, lambda: Format.witness(path, Vocab.embedded())) is None

@@ -224,7 +224,23 @@ pub(crate) enum Piece<C = Vec<String>, L = String> {
     Rest,
 }
 
+impl<C, L> Piece<C, L> {
+    pub(crate) fn is_control(&self) -> bool {
+        matches!(self, Self::Control(_))
+    }
+
+    /// Whether it is a field whose text is JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self, Self::Field(_, filter) if filter.is_json())
+    }
+}
+
 impl Piece {
+    /// Whether it is text of white space alone.
+    pub(crate) fn is_space(&self) -> bool {
+        matches!(self, Self::Literal(text) if is_white(text))
+    }
+
     /// Number of bytes of a text, or number of names.
     pub(crate) fn len(&self) -> usize {
         match self {

@@ -137,7 +137,7 @@ fn after_text_results<'p>(
         first.is_some_and(|ids| ids.iter().any(|id| id.get() == token))
     };
     let pieces = rows.map(|row| &row.rule.pieces[..]).find(is_own)?;
-    let white = pieces.first().filter(|piece| !matches!(piece, Piece::Control(_)));
+    let white = pieces.first().filter(|piece| !piece.is_control());
     let lead = white.map(std::slice::from_ref).map_or_else(Vec::new, |white| parts(bound, white));
     Some(([lead, vec![Written::Id(token)]].concat(), &prompt[at + 1..]))
 }

@@ -5,8 +5,8 @@
 //! that only write what it reads.
 
 use super::file::File;
-use super::rules::{after_last, as_read, control_names, is_text, is_text_result, open_suffix};
-use super::table::{Reads, Table};
+use super::rules::{after_last, as_read, is_text, is_text_result, open_suffix};
+use super::table::Table;
 use super::{Guarantee, ResultsSpec, RowSpec, RowUse, reasoning};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
@@ -83,11 +83,7 @@ pub(super) fn place(
     wrong(key, problem)
 }
 
-pub(super) fn check(
-    table: &Table<'_>,
-    reads: &Reads,
-    results: Option<&ResultsSpec>,
-) -> Checked<()> {
+pub(super) fn check(table: &Table<'_>, results: Option<&ResultsSpec>) -> Checked<()> {
     let mut rows = table.rows.iter().filter(|row| row.place == RowUse::AfterTool);
     let Some(row) = rows.next() else { return Ok(()) };
     if table.guarantee == Guarantee::Text {
@@ -105,16 +101,8 @@ pub(super) fn check(
         );
     }
     let rest = after_last(&pieces, is_text).unwrap_or_else(|| walk(&pieces).collect());
-    let closers: Vec<&String> = rest.into_iter().filter_map(control_names).flatten().collect();
-    if closers.is_empty() {
+    if !rest.into_iter().any(Piece::is_control) {
         return wrong(&row.key, "is closed by no control token, expected one after its text");
-    }
-    let openers = reads.all().filter_map(|read| walk(&read.pieces).find_map(control_names));
-    if openers.flatten().any(|name| closers.contains(&name)) {
-        return wrong(
-            &row.key,
-            "is closed by a token that opens a turn or a call, expected a token that opens none",
-        );
     }
     let text_result = table.rows.iter().find(|row| is_text_result(row, table.guarantee));
     match (lead(&row.pieces), text_result) {
@@ -137,7 +125,7 @@ pub(super) fn check(
     let is_closed = match results {
         Some(ResultsSpec { folded: Some(_), .. }) => false,
         Some(results) if !results.close.is_empty() => {
-            matches!(results.close.last(), Some(Piece::Control(_)))
+            results.close.last().is_some_and(Piece::is_control)
         }
         _ => {
             let tools = || table.rows.iter().filter(|row| row.role == Role::Tool);

@@ -120,7 +120,7 @@ fn one_way(
             items.push(pieces);
             continue;
         }
-        if !matches!(pieces.first(), Some(Piece::Control(_))) {
+        if !pieces.first().is_some_and(Piece::is_control) {
             let problem = "begins with text, expected a control token, or `{call}` or `{name}({arguments})` alone";
             return wrong(item, problem);
         }

@@ -8,8 +8,8 @@ use super::rules::{after_last, as_read, begins_with_text, is_calls, is_calls_onl
 use super::table::Table;
 use super::text_rows::is_bare_first;
 use super::{
-    Guarantee, ListForm, ResultsSpec, RowSpec, RowUse, SystemPlace, ToolsPlace, ToolsSpec,
-    WithoutSystem,
+    BeginSpec, Guarantee, ListForm, ResultsSpec, RowSpec, RowUse, SystemPlace, ToolsPlace,
+    ToolsSpec, WithoutSystem,
 };
 use crate::error::{Checked, wrong};
 use crate::message::Role;
@@ -37,13 +37,39 @@ enum End {
     Closed { white: bool },
 }
 
-/// The elements beside the rows.
+/// The patterns beside the rows.
 pub(super) struct Beside<'a> {
     pub(super) tools: Option<&'a ToolsSpec>,
     pub(super) results: Option<&'a ResultsSpec>,
-    pub(super) begin: Option<&'a [Piece]>,
+    pub(super) begin_turn: Option<&'a BeginSpec>,
     pub(super) without_system: Option<&'a WithoutSystem>,
+    /// What begins a conversation, and what ends it.
+    pub(super) begin: &'a [Piece],
     pub(super) end: &'a [Piece],
+}
+
+impl<'a> Beside<'a> {
+    /// What stands before and after turns.
+    pub(super) fn frames(&self) -> impl Iterator<Item = (&'static str, &'a [Piece])> {
+        let results = self.results.filter(|results| results.folded.is_none());
+        let results = results.into_iter().flat_map(|results| {
+            [("results.between", &results.between[..]), ("results.close", &results.close[..])]
+        });
+        [("begin", self.begin), ("end", self.end)].into_iter().chain(results)
+    }
+
+    /// The text of the format's own turns.
+    pub(super) fn insides(&self) -> impl Iterator<Item = (&'static str, Vec<&'a Piece>)> {
+        let begin = self.begin_turn.map(|turn| ("turn.begin", &turn.inside));
+        let tools = self.tools.into_iter().flat_map(ToolsSpec::turns);
+        let tools = tools.map(|turn| ("turn.tools", &turn.inside));
+        let without = self.without_system.into_iter().flat_map(WithoutSystem::turns);
+        let without = without.map(|turn| ("turn.without_system", &turn.inside));
+        let turns = begin.into_iter().chain(tools).chain(without);
+        let declared = self.tools.into_iter().flat_map(|tools| &tools.declaration.tokens);
+        let declared = ("tools.declare", declared.map(|token| &token.piece).collect());
+        turns.map(|(key, inside)| (key, walk(inside).collect())).chain([declared])
+    }
 }
 
 pub(super) fn check(table: &Table<'_>, beside: &Beside<'_>) -> Checked<()> {
@@ -85,7 +111,7 @@ pub(super) fn check(table: &Table<'_>, beside: &Beside<'_>) -> Checked<()> {
 fn check_prompt(table: &Table<'_>, units: &[Unit]) -> Checked<()> {
     let is_own = |row: &&RowSpec| row.role == Role::Assistant && row.place.is_read();
     let mut rows = table.rows.iter().filter(is_own);
-    let has_token = table.prompt.iter().any(|piece| matches!(piece, Piece::Control(_)));
+    let has_token = table.prompt.iter().any(Piece::is_control);
     if has_token || rows.any(|row| begins_with_text(&row.pieces)) {
         return Ok(());
     }
@@ -155,7 +181,7 @@ fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checke
         );
         return wrong(&first.key, problem);
     }
-    if beside.begin.is_some() {
+    if beside.begin_turn.is_some() {
         let problem = format!(
             "stands before `{}`, which begins with text, expected a control token there",
             bare.key
@@ -163,10 +189,9 @@ fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checke
         return wrong("turn.begin", problem);
     }
     let Some(tools) = beside.tools else { return Ok(()) };
-    let turns = [Some(&tools.turn), tools.alone.as_ref()];
     // In the system message's place, tools come first as that does.
-    let turns = turns.into_iter().filter(|_| tools.place != ToolsPlace::System);
-    if turns.flatten().any(|turn| begins_with_text(&turn.pieces)) {
+    if tools.place != ToolsPlace::System && tools.turns().any(|turn| begins_with_text(&turn.pieces))
+    {
         let problem = format!(
             "begins with text, which reads as a part of `{}`, expected a control token",
             bare.key
@@ -189,7 +214,7 @@ fn check_first(table: &Table<'_>, beside: &Beside<'_>, units: &[Unit]) -> Checke
 fn units(table: &Table<'_>, beside: &Beside<'_>) -> Vec<Unit> {
     // A token closes all results, or each result separately.
     let closes = beside.results.map_or(&[][..], |results| &results.close);
-    let is_closed = closes.iter().any(|piece| matches!(piece, Piece::Control(_)));
+    let is_closed = closes.iter().any(Piece::is_control);
     let unit = |key: &str, role, pieces: &[Piece]| Unit {
         key: key.to_owned(),
         role,
@@ -243,13 +268,11 @@ fn units(table: &Table<'_>, beside: &Beside<'_>) -> Vec<Unit> {
     }
     let turns = beside.tools.iter().flat_map(|tools| {
         let role = Some(tools.holds.unwrap_or(Role::System));
-        [Some(&tools.turn), tools.alone.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(move |turn| (turn, role))
+        tools.turns().map(move |turn| (turn, role))
     });
     units.extend(turns.map(|(turn, role)| unit("turn.tools", role, &turn.pieces)));
-    units.extend(beside.begin.map(|pieces| unit("turn.begin", Some(Role::System), pieces)));
+    let begin = beside.begin_turn;
+    units.extend(begin.map(|turn| unit("turn.begin", Some(Role::System), &turn.pieces)));
     let turns = beside.without_system.into_iter().flat_map(WithoutSystem::turns);
     units.extend(turns.map(|turn| unit("turn.without_system", Some(Role::System), &turn.pieces)));
     let before = begins_with_white(beside.end) || is_all_white(beside.end);
@@ -259,21 +282,17 @@ fn units(table: &Table<'_>, beside: &Beside<'_>) -> Vec<Unit> {
     units
 }
 
-fn literal_is_white(piece: &Piece) -> bool {
-    matches!(piece, Piece::Literal(text) if is_white(text))
-}
-
 /// Whether white space stands before the first control token.
 fn begins_with_white(pieces: &[Piece]) -> bool {
-    matches!(pieces, [first, Piece::Control(_), ..] if literal_is_white(first))
+    matches!(pieces, [first, Piece::Control(_), ..] if first.is_space())
 }
 
 fn is_all_white(pieces: &[Piece]) -> bool {
-    !pieces.is_empty() && pieces.iter().all(literal_is_white)
+    !pieces.is_empty() && pieces.iter().all(Piece::is_space)
 }
 
 fn ends_in_white(pieces: &[Piece]) -> bool {
-    walk(pieces).last().is_some_and(literal_is_white)
+    walk(pieces).last().is_some_and(Piece::is_space)
 }
 
 fn end(table: &Table<'_>, role: Option<Role>, pieces: &[Piece]) -> End {

@@ -2,18 +2,15 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashSet;
-
+use super::ObjectSpec;
 use super::id_form::IdForm;
 use super::rules::{
-    GOES_ON, after_last, check_after_text, check_head, check_pieces, control_names, goes_on,
-    has_field, head, is_calls, is_field, is_text,
+    GOES_ON, check_after_text, check_head, check_pieces, control_names, goes_on, has_field, head,
+    is_field, is_text,
 };
 use super::table::Table;
-use super::{ObjectSpec, RowSpec};
 use crate::call::{CallTags, Shape};
 use crate::error::{Checked, wrong};
-use crate::message::Role;
 use crate::pattern::{Field, FieldContent, Piece, is_white, walk};
 use crate::word::is_word_byte;
 
@@ -175,7 +172,7 @@ pub(super) fn check_item(
     }
     if is_in_block(pieces, list) {
         check_in_block(key, pieces, body, list)?;
-    } else if !matches!(pieces.first(), Some(Piece::Control(_))) {
+    } else if !pieces.first().is_some_and(Piece::is_control) {
         return wrong(key, "begins with text, expected a control token, or `{call}` alone");
     }
     let text = walk(pieces).find(|piece| is_text(piece));
@@ -236,11 +233,8 @@ fn check_in_block(
             "begins with text, expected a control token, text around `{name}` and tagged pairs without white space at its ends, or `{name}({arguments})` with `pair = \"python\"` or `\"json\"`",
         );
     }
-    let closes =
-        list.is_some_and(|list| list.first_close().iter().any(|p| matches!(p, Piece::Control(_))));
-    let parts = list.is_some_and(|list| {
-        list.between.iter().all(|piece| matches!(piece, Piece::Literal(text) if is_white(text)))
-    });
+    let closes = list.is_some_and(|list| list.first_close().iter().any(Piece::is_control));
+    let parts = list.is_some_and(|list| list.between.iter().all(Piece::is_space));
     if !closes || !parts {
         let problem = "begins with text, expected `calls.close` with a control token and `calls.between` of white space";
         return wrong(key, problem);
@@ -276,71 +270,18 @@ pub(crate) fn tags(items: &[Vec<Piece>]) -> CallTags {
     tags
 }
 
-/// The token that closes a list of calls is not one that comes after the calls in a turn: an answer without calls would
-/// end in it.
-pub(super) fn check_close_of_list(table: &Table<'_>) -> Checked<()> {
-    let Some(list) = table.list else { return Ok(()) };
-    let closes: HashSet<&String> =
-        list.close.iter().flatten().filter_map(control_names).flatten().collect();
-    let after = |row: &RowSpec| {
-        let ends = |piece: &Piece| is_calls(piece) || is_text(piece);
-        let after = after_last(&row.pieces, ends).unwrap_or_default();
-        let names = after.into_iter().filter_map(control_names).flatten().cloned();
-        names.collect::<Vec<String>>()
-    };
-    let answers = table.rows.iter().filter(|row| row.role == Role::Assistant);
-    match answers.flat_map(after).find(|name| closes.contains(name)) {
-        None => Ok(()),
-        Some(name) => wrong(
-            "calls.close",
-            format!("has `{{{name}}}`, which ends a turn, expected a token that does not"),
-        ),
-    }
-}
-
-/// Control tokens inside arguments have no other use.
-pub(super) fn check_tokens_of_arguments(table: &Table<'_>) -> Checked<()> {
-    // A result has no calls, so the only token of calls that it could contain is the one that opens it.
-    let seen = |row: &RowSpec| if row.role == Role::Tool { 1 } else { usize::MAX };
-    let rows = table.rows.iter().flat_map(|row| walk(&row.pieces).take(seen(row)));
-    let items = table.calls.iter().flat_map(|call| call.items.iter().flat_map(|item| walk(item)));
-    let list = table.list.into_iter().flat_map(ListSpec::pieces);
-    let others = rows.chain(items).chain(list).chain(table.prompt);
-    let taken = others.filter_map(control_names).flatten();
-    let taken: HashSet<&str> = taken.map(String::as_str).collect();
-    for call in table.calls {
-        let Some(shape) = call.body.shape() else { continue };
-        let is_taken = |nth: usize, name: &String| {
-            let may_end_heads = shape.end_of_tag == Some(nth);
-            taken.contains(name.as_str()) && !(may_end_heads && is_within_heads(name, table))
-        };
-        let own = shape.patterns.iter().enumerate().flat_map(|(nth, pattern)| {
-            let names = walk(pattern).filter_map(control_names).flatten();
-            names.map(move |name| (nth, name))
-        });
-        let mut found = own.filter(|(nth, name)| is_taken(*nth, name));
-        if let Some((_, name)) = found.next() {
-            let key = format!("call.{}.pair", call.kind);
-            return wrong(
-                key,
-                format!("has `{{{name}}}`, expected a token that does nothing else"),
-            );
-        }
-    }
-    Ok(())
-}
-
 /// Whether a token stands only in headers, and is never the first token of one.
-fn is_within_heads(name: &String, table: &Table<'_>) -> bool {
+pub(super) fn is_within_heads(name: &str, table: &Table<'_>) -> bool {
     let items = table.calls.iter().flat_map(|call| &call.items);
     let mut all = table.rows.iter().map(|row| &row.pieces).chain(items);
-    let is = |piece: &Piece| control_names(piece).is_some_and(|names| names.contains(name));
+    let is_name = |known: &String| known == name;
+    let is = |piece: &Piece| control_names(piece).is_some_and(|names| names.iter().any(is_name));
     let is_elsewhere = |pieces: &Vec<Piece>| {
         let head = head(pieces).len();
         walk(pieces).enumerate().any(|(at, piece)| is(piece) && (at == 0 || at >= head))
     };
     let mut list = table.list.into_iter().flat_map(ListSpec::pieces);
-    !all.any(is_elsewhere) && !list.any(is) && !table.stop.contains(name)
+    !all.any(is_elsewhere) && !list.any(is) && !table.stop.iter().any(is_name)
 }
 
 /// An item for reading, with and without the beginning of a list of calls; and whether it has that
@@ -352,14 +293,13 @@ pub(crate) fn items_as_read(item: &[Piece], list: Option<&ListSpec>) -> Vec<(Vec
     let opened = list.open.iter().map(|open| {
         // White space before a call that begins with text is ignored.
         // So is white space between the token of a list and that of a call.
-        let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
         let is_between = open.len() > 1
             && open
                 .last()
                 .is_some_and(|last| matches!(last, Piece::Literal(text) if is_white(text)))
             && list.form == ListForm::Tokens
-            && item.first().is_some_and(is_control);
-        let tokens = open.iter().filter(|piece| !(is_free || is_between) || is_control(piece));
+            && item.first().is_some_and(Piece::is_control);
+        let tokens = open.iter().filter(|piece| !(is_free || is_between) || piece.is_control());
         let white = (is_free || is_between).then_some(Piece::Space);
         (tokens.cloned().chain(white).chain(item.iter().cloned()).collect(), true)
     });

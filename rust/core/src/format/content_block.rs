@@ -3,20 +3,20 @@
 
 use std::ops::Range;
 
+use super::RowSpec;
 use super::file::AnswerFile;
 use super::patterns::Patterns;
 use super::rules::{control_names, is_field};
-use super::table::{Reads, Table};
-use super::{ListSpec, RowSpec, reasoning};
+use super::table::Table;
 use crate::error::{Checked, wrong};
-use crate::pattern::{Field, Piece, is_white, shown, walk};
+use crate::pattern::{Field, Piece, is_white, shown};
 
 /// Control tokens around a text, with the white space beside them.
 pub(crate) struct Block<'p> {
     /// The pieces before the text and after it that belong to the block: a token each, and white space.
     around: [Range<usize>; 2],
-    open: &'p Piece,
-    close: &'p Piece,
+    pub(super) open: &'p Piece,
+    pub(super) close: &'p Piece,
     /// White space on both sides of the text.
     pub(crate) white: [&'p str; 2],
 }
@@ -109,19 +109,14 @@ pub(super) fn answer(
     Ok(Some([open, close]))
 }
 
-/// Checks that the tokens around a text do nothing else.
-pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
-    let names = |piece| control_names(piece).unwrap_or_default();
-    let thoughts = table.rows.iter().filter_map(|row| reasoning::pieces_of(&row.pieces));
-    let thoughts = thoughts.flat_map(|around| [around.open, around.close]);
-    let list = table.list.into_iter().flat_map(ListSpec::pieces);
-    let others = reads.all().flat_map(|read| walk(&read.pieces)).chain(thoughts).chain(list);
-    let others: Vec<&String> = others.flat_map(names).chain(table.stop).collect();
-    // A reader has no guard of the system text: tokens beside the guard are beside the content.
+/// A row as a reader has it: without a guard of the system text, so that tokens beside the guard are beside the content.
+pub(super) fn without_guard(row: &RowSpec) -> Vec<Piece> {
     let is_guard = |piece: &&Piece| matches!(piece, Piece::Optional { field: Field::System, .. });
-    let without_guard = |row: &RowSpec| -> Vec<Piece> {
-        row.pieces.iter().filter(|piece| !is_guard(piece)).cloned().collect()
-    };
+    row.pieces.iter().filter(|piece| !is_guard(piece)).cloned().collect()
+}
+
+/// Checks the white space between a text and the tokens around it.
+pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     let all: Vec<Vec<Piece>> = table.rows.iter().map(without_guard).collect();
     let mut beside: Vec<(&[String], &str, [&str; 2])> = Vec::new();
     for (row, pieces) in table.rows.iter().zip(&all) {
@@ -131,20 +126,7 @@ pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
                            the content alone between its tokens";
             return wrong(&row.key, problem);
         }
-        let Some([open, close]) = own.tokens() else { continue };
-        if let Some(name) = open.iter().chain(close).find(|name| others.contains(name)) {
-            let problem = format!(
-                "has `{{{name}}}` beside `{{content}}`, expected a token that does nothing else where another \
-                 token closes the turn"
-            );
-            return wrong(&row.key, problem);
-        }
-        if let Some(name) = open.iter().find(|name| close.contains(name)) {
-            let problem = format!(
-                "has `{{{name}}}` on both sides of `{{content}}`, expected a token for each"
-            );
-            return wrong(&row.key, problem);
-        }
+        let Some([open, _]) = own.tokens() else { continue };
         if let Some((_, key, _)) =
             beside.iter().find(|(known, _, white)| *known == open && *white != own.white)
         {

@@ -28,7 +28,7 @@ pub(super) fn is_only_read(pieces: &[Piece], before: &[Piece]) -> bool {
     let is_same = fields(pieces) == fields(before)
         && is_kept(content(before))
         && content(pieces) == content(before);
-    matches!(pieces.first(), Some(Piece::Control(_))) && (is_same || pieces.contains(&Piece::Rest))
+    pieces.first().is_some_and(Piece::is_control) && (is_same || pieces.contains(&Piece::Rest))
 }
 
 /// The fields that a message must have for a row, and those that it may have.

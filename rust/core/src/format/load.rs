@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
+use super::between::Beside;
 use super::calls::Answerer;
 use super::file::{
     CALL_KEYS, CallFile, File, GenerationWhen, Loss, OneOrMany, ResultsPlace, SystemPlace,
@@ -16,9 +17,9 @@ use super::tools::Declaration;
 use super::work::Work;
 use super::{
     CallBodySpec, CallSpec, FixedTurn, Guarantee, IdForm, ListForm, ListSpec, Proof, RowSpec,
-    RowUse, Spec, ToolsSpec, WithoutSystem, after_tool, also, between, calls, last, media,
-    preamble, prompt, reasoning, results, rules, split_turns, tags, text_markers, text_rows,
-    tools_end, unmarked_calls, without_system,
+    RowUse, Spec, ToolsSpec, after_tool, also, between, calls, jobs, last, media, preamble, prompt,
+    reasoning, results, rules, split_turns, tags, text_markers, text_rows, tools_end,
+    unmarked_calls, without_system,
 };
 use crate::call::{ShapeKeys, json_object, shape};
 use crate::error::{Checked, wrong};
@@ -123,32 +124,26 @@ impl Spec {
             also: &self.also,
             prompt: &self.generation_prompt,
             stop: &self.stop,
-            end: &self.end,
             work,
         };
         let reads = Reads::new(&table)?;
-        table::check(&table, &reads)?;
-        table::check_default(&table, default_system)?;
-        after_tool::check(&table, &reads, self.results.as_ref())?;
-        prompt::check(&table, &self.thinking)?;
-        let begin_turn = self.begin_turn.as_ref();
-        table::check_inside("turn.begin", preamble::inside(begin_turn), &table, &reads)?;
-        let (tools, without_system) = (self.tools.as_ref(), self.without_system.as_ref());
-        check_around(&table, &reads, tools, without_system, [&self.begin, &self.end])?;
-        let beside = between::Beside {
-            tools,
+        let beside = Beside {
+            tools: self.tools.as_ref(),
             results: self.results.as_ref(),
-            begin: begin_turn.map(|turn| &turn.pieces[..]),
-            without_system,
+            begin_turn: self.begin_turn.as_ref(),
+            without_system: self.without_system.as_ref(),
+            begin: &self.begin,
             end: &self.end,
         };
+        table::check(&table, &reads)?;
+        jobs::check(&table, &reads, &beside)?;
+        table::check_default(&table, default_system)?;
+        after_tool::check(&table, self.results.as_ref())?;
+        prompt::check(&table, &self.thinking)?;
+        text_rows::check_tools(&table, self.tools.as_ref())?;
+        table::check_beside(&table, &reads, &beside)?;
         between::check(&table, &beside)?;
-        patterns.check_after_turns()?;
-        if let Some(results) = self.results.as_ref().filter(|results| results.folded.is_none()) {
-            table::check_frame("results.between", &results.between, &reads)?;
-            table::check_frame("results.close", &results.close, &reads)?;
-        }
-        Ok(())
+        patterns.check_after_turns()
     }
 }
 
@@ -175,35 +170,6 @@ fn check_lists(file: &File) -> Checked<()> {
 fn begin_and_end(patterns: &Patterns, file: &File) -> Checked<[Vec<Piece>; 2]> {
     let begin = patterns.pieces("begin", &file.begin, &[])?;
     Ok([begin, patterns.pieces("end", &file.end, &[])?])
-}
-
-/// The patterns beside the rows.
-fn check_around(
-    table: &Table<'_>,
-    reads: &Reads,
-    tools: Option<&ToolsSpec>,
-    without_system: Option<&WithoutSystem>,
-    [begin, end]: [&[Piece]; 2],
-) -> Checked<()> {
-    let turns = tools.into_iter().flat_map(|tools| [Some(&tools.turn), tools.alone.as_ref()]);
-    for turn in turns.flatten() {
-        table::check_inside("turn.tools", &turn.inside, table, reads)?;
-        text_rows::check_tools(&turn.pieces, table)?;
-    }
-    let tokens: Vec<Piece> = tools
-        .into_iter()
-        .flat_map(|tools| &tools.declaration.tokens)
-        .map(|token| token.piece.clone())
-        .collect();
-    table::check_inside("tools.declare", &tokens, table, reads)?;
-    for turn in without_system.into_iter().flat_map(WithoutSystem::turns) {
-        table::check_inside("turn.without_system", &turn.inside, table, reads)?;
-        table::check_after_begin("turn.without_system", turn, begin)?;
-    }
-    table::check_frame("begin", begin, reads)?;
-    table::check_frame("end", end, reads)?;
-    table::check_end(end, table, reads)?;
-    Ok(())
 }
 
 fn check_words(key: &str, words: &[String], most: usize) -> Checked<()> {
@@ -331,26 +297,6 @@ fn check_default(
         let problem =
             format!("ends in {after:?}, which `turn.system` writes, expected another text");
         return wrong("default_system", problem);
-    }
-    Ok(())
-}
-
-/// Tokens after the text of a system row neither open a turn nor close the row.
-fn check_tokens_after_text(rows: &[RowSpec]) -> Checked<()> {
-    let openers = rows.iter().filter_map(|row| rules::control_names(row.pieces.first()?));
-    let openers: Vec<&String> = openers.flatten().collect();
-    for row in rows.iter().filter(|row| row.role == Role::System) {
-        let Some(between) = rules::tokens_after_text(&row.pieces) else { continue };
-        let text = row.pieces.iter().position(|piece| rules::is_field(piece, Field::Content));
-        let after = &row.pieces[text.unwrap_or_default() + 1 + between.len()..];
-        let last = after.iter().find_map(rules::control_names).unwrap_or_default();
-        let mut names = between.iter().filter_map(rules::control_names).flatten();
-        if let Some(name) = names.find(|name| openers.contains(name) || last.contains(name)) {
-            let problem = format!(
-                "has `{{{name}}}` after its text, which opens or closes a turn, expected a token that does neither"
-            );
-            return wrong(&row.key, problem);
-        }
     }
     Ok(())
 }
@@ -503,7 +449,7 @@ fn rows(file: &File, patterns: &Patterns) -> Checked<Vec<RowSpec>> {
     }
     row("last.assistant", Role::Assistant, None, file.last.assistant.as_ref())?;
     row("after_tool.assistant", Role::Assistant, None, file.after_tool.assistant.as_ref())?;
-    check_tokens_after_text(&rows)?;
+    jobs::check_after_texts(&rows)?;
     Ok(rows)
 }
 
@@ -561,16 +507,6 @@ fn stop(patterns: &Patterns, file: &File, rows: &[RowSpec]) -> Checked<Vec<Strin
             return wrong(&row.key, problem);
         }
     }
-    for row in rows.iter().filter(|row| row.place.is_frame()) {
-        let close = row.pieces.iter().rev().find_map(rules::control_names);
-        if let Some(name) = close.into_iter().flatten().find(|name| names.contains(name)) {
-            let problem = format!(
-                "has `{{{name}}}`, which closes a turn of `{}` too, expected a token after which the model stops",
-                row.key
-            );
-            return wrong("generation.stop", problem);
-        }
-    }
     check_results_place(file, rows, names)?;
     Ok(names.to_vec())
 }
@@ -610,8 +546,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     let turns = texts.iter().map(|text| patterns.pieces("turn.tools", text, &fields));
     let mut turns = turns.collect::<Checked<Vec<_>>>()?;
     turns.iter().try_for_each(|turn| check_thinking("turn.tools", turn))?;
-    let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, filter) if filter.is_json());
-    if turns.iter().flat_map(|turn| walk(turn)).any(is_value) {
+    if turns.iter().flat_map(|turn| walk(turn)).any(Piece::is_json) {
         return wrong(
             "turn.tools",
             "has the filter `value`, expected another or none beside tools",
@@ -661,7 +596,7 @@ fn tools(file: &File, patterns: &Patterns, rows: &[RowSpec]) -> Checked<Option<T
     }
     let is_first = matches!(place, ToolsPlace::First | ToolsPlace::BeforeBegin);
     let may_follow_turns = holds.is_none() && !is_first;
-    let has_token = pieces.iter().any(|piece| matches!(piece, Piece::Control(_)));
+    let has_token = pieces.iter().any(Piece::is_control);
     if file.place.system != SystemPlace::Own
         && may_follow_turns
         && has_token
@@ -691,7 +626,7 @@ fn tools_turn(
     let read_without_end = |row: &RowSpec| {
         let (without, after) = without_end(&row.pieces)?;
         let at = without.iter().position(|piece| rules::is_field(piece, Field::Content))?;
-        let is_closed = matches!(without.get(at + 1), Some(Piece::Control(_)));
+        let is_closed = without.get(at + 1).is_some_and(Piece::is_control);
         let inside = results::read_as(&without, &pieces, Field::Tools)?;
         let ends_otherwise = matches!(inside.last(), Some(Piece::Literal(text))
             if !text.ends_with(&after) && !after.ends_with(text.as_str()));
@@ -785,11 +720,11 @@ fn list(file: &File, patterns: &Patterns, items: &[Vec<Piece>]) -> Checked<Optio
             return wrong(key, "has text, expected control tokens and white space only");
         }
     }
-    if between.iter().any(|piece| matches!(piece, Piece::Control(_))) {
+    if between.iter().any(Piece::is_control) {
         return wrong("calls.between", "has a control token, expected white space only");
     }
     if let Some(open) = open.first()
-        && (!matches!(open.first(), Some(Piece::Control(_))) || !open.iter().all(is_scaffold))
+        && (!open.first().is_some_and(Piece::is_control) || !open.iter().all(is_scaffold))
     {
         return wrong(
             "calls.open",

@@ -158,13 +158,12 @@ fn one(
     };
     let each = token("each", file.each.as_ref())?;
     let between = token("between", file.between.as_ref())?;
-    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
     // The text of an opener, between two of its tokens.
     let is_inside = |at: usize| {
         guarantee == Guarantee::Ids
             && matches!(open.get(at), Some(Piece::Literal(_)))
-            && open[..at].iter().any(is_control)
-            && open[at..].iter().any(is_control)
+            && open[..at].iter().any(Piece::is_control)
+            && open[at..].iter().any(Piece::is_control)
     };
     for (name, pieces) in [("open", &open), ("close", &close)] {
         let is_own = |(at, piece): (usize, &Piece)| match piece {
@@ -180,7 +179,7 @@ fn one(
             return wrong(format!("{key}.{name}"), problem);
         }
     }
-    let controls = |pieces: &[Piece]| pieces.iter().filter(|piece| is_control(piece)).count();
+    let controls = |pieces: &[Piece]| pieces.iter().filter(|piece| piece.is_control()).count();
     if controls(&open) == 0 && each.is_none() {
         return wrong(format!("{key}.open"), "has no control token, expected one or more");
     }
@@ -195,9 +194,9 @@ fn one(
     let all: Vec<bool> = open
         .iter()
         .enumerate()
-        .map(|(at, piece)| is_control(piece) || is_inside(at))
+        .map(|(at, piece)| piece.is_control() || is_inside(at))
         .chain(each.iter().map(|_| true))
-        .chain(close.iter().map(is_control))
+        .chain(close.iter().map(Piece::is_control))
         .collect();
     let first = all.iter().position(|is| *is).unwrap_or_default();
     let end = all.iter().rposition(|is| *is).unwrap_or_default();

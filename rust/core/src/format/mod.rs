@@ -15,6 +15,7 @@ mod declared;
 mod evidence;
 pub(crate) mod file;
 mod id_form;
+mod jobs;
 pub(crate) mod last;
 mod load;
 mod losses;
@@ -289,6 +290,12 @@ struct ToolsSpec {
     /// The message whose turn it replaces.
     holds: Option<Role>,
     place: ToolsPlace,
+}
+
+impl ToolsSpec {
+    fn turns(&self) -> impl Iterator<Item = &FixedTurn> {
+        [&self.turn].into_iter().chain(&self.alone)
+    }
 }
 
 /// A turn of the format's own text, which may declare tools.

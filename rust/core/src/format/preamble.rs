@@ -63,13 +63,8 @@ impl BeginSpec {
 
     /// Whether its text has control tokens, which are read as their spellings.
     pub(super) fn has_control(&self) -> bool {
-        walk(&self.inside).any(|piece| matches!(piece, Piece::Control(_)))
+        walk(&self.inside).any(Piece::is_control)
     }
-}
-
-/// The text of the format's own turn, if it has one.
-pub(super) fn inside(turn: Option<&BeginSpec>) -> &[Piece] {
-    turn.map_or(&[], |turn| &turn.inside)
 }
 
 pub(super) fn begin(

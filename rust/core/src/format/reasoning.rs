@@ -2,13 +2,8 @@
 
 use std::ops::Range;
 
-use hashbrown::HashSet;
-
-use super::ListSpec;
 use super::content_block;
-use super::rules::{control_names, has_field, is_field};
-use super::table::{Reads, Table};
-use super::{RowSpec, RowUse};
+use super::rules::{has_field, is_field};
 use crate::error::{Checked, wrong};
 use crate::pattern::{Field, Filter, Piece, is_white, walk};
 
@@ -23,9 +18,8 @@ pub(super) fn stretch_of(pieces: &[Piece]) -> Option<Range<usize>> {
         return Some(at..at + 1);
     }
     let at = pieces.iter().position(|piece| is_field(piece, Field::Reasoning))?;
-    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
-    let open = pieces[..at].iter().rposition(is_control)?;
-    let close = at + pieces[at..].iter().position(is_control)?;
+    let open = pieces[..at].iter().rposition(Piece::is_control)?;
+    let close = at + pieces[at..].iter().position(Piece::is_control)?;
     Some(open..close + 1 + white_after(pieces, close + 1))
 }
 
@@ -47,9 +41,8 @@ pub(crate) struct Around<'a> {
 /// The reasoning of a row, taken apart.
 pub(crate) fn pieces_of(pieces: &[Piece]) -> Option<Around<'_>> {
     let stretch = inside(&pieces[stretch_of(pieces)?]);
-    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
     let (open, close) =
-        (stretch.iter().position(is_control)?, stretch.iter().rposition(is_control)?);
+        (stretch.iter().position(Piece::is_control)?, stretch.iter().rposition(Piece::is_control)?);
     let literal = |at: usize| match stretch.get(at) {
         Some(Piece::Literal(text)) => &**text,
         _ => "",
@@ -231,8 +224,7 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
         [Piece::Field(Field::Content, _), ..]
             | [Piece::Literal(_), Piece::Field(Field::Content, _), ..]
     );
-    let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, filter) if filter.is_json());
-    if is_content && !walk(follows).any(is_value) {
+    if is_content && !walk(follows).any(Piece::is_json) {
         Ok(())
     } else {
         wrong(
@@ -242,34 +234,4 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
              and messages without reasoning in a row of their own",
         )
     }
-}
-
-/// Checks that the tokens around reasoning have no other use.
-pub(super) fn check_tokens(table: &Table<'_>, reads: &Reads) -> Checked<()> {
-    let after_tool = table.rows.iter().filter(|row| row.place == RowUse::AfterTool);
-    let after_tool: Vec<Piece> = after_tool.flat_map(|row| without(&row.pieces)).collect();
-    let others = reads.all().flat_map(|read| walk(&read.pieces)).chain(walk(&after_tool));
-    let list = table.list.into_iter().flat_map(ListSpec::pieces);
-    let others = others.chain(list).filter_map(control_names).flatten().chain(table.stop);
-    let others: HashSet<&str> = others.map(String::as_str).collect();
-    let has_tokens = |row: &&RowSpec| row.place.is_read() || row.place == RowUse::AfterTool;
-    for row in table.rows.iter().filter(has_tokens) {
-        let Some(Around { open, close, .. }) = pieces_of(&row.pieces) else {
-            continue;
-        };
-        let [open, close] = [open, close].map(|piece| control_names(piece).unwrap_or_default());
-        if let Some(name) = open.iter().chain(close).find(|name| others.contains(name.as_str())) {
-            let problem = format!(
-                "has `{{{name}}}` around its reasoning, expected a token that does nothing else"
-            );
-            return wrong(&row.key, problem);
-        }
-        if let Some(name) = open.iter().find(|name| close.contains(name)) {
-            let problem = format!(
-                "opens and closes its reasoning with `{{{name}}}`, expected a token for each"
-            );
-            return wrong(&row.key, problem);
-        }
-    }
-    Ok(())
 }

@@ -50,11 +50,10 @@ pub(super) fn results(
             );
         }
         let whole: Vec<Piece> = [&open[..], &item, &close].concat();
-        let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, filter) if filter.is_json());
         let read = rows.iter().filter(|row| {
             row.place == RowUse::Both
                 && row.role != Role::System
-                && !walk(&row.pieces).any(is_value)
+                && !walk(&row.pieces).any(Piece::is_json)
         });
         let folded = read.filter_map(|row| {
             let inside = read_as(&row.pieces, &whole, Field::Content)?;
@@ -64,8 +63,7 @@ pub(super) fn results(
             let (before, after) = (inside.get(..at)?, inside.get(at + 1..)?);
             let before = strip_end(before, item.get(..item_at)?)?;
             let after = strip_start(after, item.get(item_at + 1..)?)?;
-            let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
-            if before.iter().chain(&after).any(is_control) {
+            if before.iter().chain(&after).any(Piece::is_control) {
                 return None;
             }
             Some(Folded { role: row.role, before, after })
@@ -94,7 +92,7 @@ pub(super) fn results(
         let problem = "is a second row for results beside `results`, expected one";
         return wrong(&second.key, problem);
     }
-    if !matches!(item.first(), Some(Piece::Control(_))) {
+    if !item.first().is_some_and(Piece::is_control) {
         let problem = "begins with text, expected a control token, or `losses` with `results`. If one pair of control \
                        tokens holds all results, write the pair in `turn.tool` in place of `results`, and refuse several \
                        by `refuses = [\"several results\"]`";
@@ -204,7 +202,8 @@ fn reader_of(turn: &[Piece]) -> Option<Vec<Piece>> {
                 break;
             }
             Piece::Literal(text)
-                if !text.contains('\n') && matches!(pieces.peek(), Some(Piece::Control(_))) =>
+                if !text.contains('\n')
+                    && pieces.peek().is_some_and(|piece| piece.is_control()) =>
             {
                 row.push(piece.clone());
             }
@@ -215,7 +214,7 @@ fn reader_of(turn: &[Piece]) -> Option<Vec<Piece>> {
         return None;
     }
     row.push(Piece::Field(Field::Content, Filter::None));
-    let end = turn.iter().rposition(|piece| matches!(piece, Piece::Control(_)));
+    let end = turn.iter().rposition(Piece::is_control);
     row.extend_from_slice(end.filter(|&end| end > 0).map_or(&[], |end| &turn[end..]));
     inside_of(&row, turn).map(|_| row)
 }

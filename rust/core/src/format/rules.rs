@@ -55,7 +55,7 @@ pub(crate) fn begins_with_text(pieces: &[Piece]) -> bool {
     match pieces.next() {
         Some(Piece::Control(_)) => false,
         Some(Piece::Literal(text)) if is_white(text) => {
-            !matches!(pieces.next(), Some(Piece::Control(_)))
+            !pieces.next().is_some_and(Piece::is_control)
         }
         _ => true,
     }
@@ -64,12 +64,11 @@ pub(crate) fn begins_with_text(pieces: &[Piece]) -> bool {
 /// Whether a row reads results that are ordinary text from their beginning to their end: they come after an assistant's
 /// message only.
 pub(crate) fn is_text_result(row: &RowSpec, guarantee: Guarantee) -> bool {
-    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
     guarantee == Guarantee::Ids
         && row.role == Role::Tool
         && row.place.is_read()
         && begins_with_text(&row.pieces)
-        && !walk(&row.pieces).any(is_control)
+        && !walk(&row.pieces).any(Piece::is_control)
 }
 
 /// The pieces before the first text of a row, in order of writing. An optional part around the text is one of them.
@@ -113,16 +112,15 @@ pub(crate) fn as_read(pieces: &[Piece], folds_system: bool) -> Vec<Piece> {
 /// The literals and control tokens between the text of a row and the token that closes it, if tokens are among them. A
 /// row that ends in a literal is closed by none.
 pub(crate) fn tokens_after_text(pieces: &[Piece]) -> Option<&[Piece]> {
-    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
     let is_end = |piece: &Piece| matches!(piece, Piece::Literal(text) if !is_white(text));
     let at = pieces.iter().position(|piece| is_field(piece, Field::Content))?;
     let end = match pieces.last()? {
         last if is_end(last) => pieces.len(),
-        _ => pieces.iter().rposition(is_control)?,
+        _ => pieces.iter().rposition(Piece::is_control)?,
     };
     let between = pieces.get(at + 1..end)?;
-    let is_plain = |piece: &Piece| is_control(piece) || matches!(piece, Piece::Literal(_));
-    (between.iter().any(is_control) && between.iter().all(is_plain)).then_some(between)
+    let is_plain = |piece: &Piece| piece.is_control() || matches!(piece, Piece::Literal(_));
+    (between.iter().any(Piece::is_control) && between.iter().all(is_plain)).then_some(between)
 }
 
 /// A row in which the tokens between its text and the token that closes it are text: a reader reads control tokens
@@ -176,7 +174,7 @@ pub(super) fn check_row(key: &str, pieces: &[Piece]) -> Checked<()> {
     let mut rest = &pieces[last + 1..];
     if ends_itself(pieces[last]) {
         // The pieces after a value are read like a head: literals and words up to a control token.
-        let words = rest.iter().position(|piece| matches!(piece, Piece::Control(_)));
+        let words = rest.iter().position(|piece| piece.is_control());
         let (before, after) = rest.split_at(words.unwrap_or(rest.len()));
         check_words(key, before)?;
         // Another token may close the turn.
@@ -237,11 +235,8 @@ pub(super) fn check_pieces(key: &str, pieces: &[Piece]) -> Checked<()> {
         {
             return wrong(key, format!("has `{{{}}}` twice, expected it once", field.name()));
         }
-        if *piece == Piece::Space && pieces.get(at + 1) == Some(&&Piece::Space) {
-            return wrong(key, "has `{~}` twice in a row, expected it once");
-        }
         if *piece == Piece::Rest
-            && !(matches!(pieces.get(at + 1), Some(Piece::Control(_))) && at < head)
+            && !(pieces.get(at + 1).is_some_and(|piece| piece.is_control()) && at < head)
         {
             return wrong(
                 key,
@@ -444,7 +439,7 @@ pub(super) fn check_after_text(key: &str, tail: &[&Piece], free: bool) -> Checke
 /// Whether a row has more than one control token after its text.
 pub(super) fn goes_on(pieces: &[Piece]) -> bool {
     let after = after_last(pieces, is_text).unwrap_or_default();
-    after.iter().filter(|piece| matches!(piece, Piece::Control(_))).count() > 1
+    after.iter().filter(|piece| piece.is_control()).count() > 1
 }
 
 /// Whether a row reads the output of another: it may have more alternatives for each control token, and white space
@@ -468,7 +463,7 @@ pub(super) fn reads(row: &[Piece], written: &[Piece]) -> bool {
 /// The literal at the end of a row without a closing control token.
 pub(super) fn open_suffix(pieces: &[Piece]) -> Option<String> {
     let rest = after_last(pieces, is_text)?;
-    if rest.iter().any(|piece| matches!(piece, Piece::Control(_))) {
+    if rest.iter().any(|piece| piece.is_control()) {
         return None;
     }
     let literals = rest.iter().filter_map(|piece| match piece {

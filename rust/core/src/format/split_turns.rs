@@ -115,7 +115,7 @@ pub(super) fn is_writable(pieces: &[Piece]) -> bool {
 fn is_closed(pieces: &[Piece]) -> bool {
     let rest = rules::after_last(pieces, rules::is_text);
     let mut rest = rest.unwrap_or_else(|| walk(pieces).collect()).into_iter();
-    rest.any(|piece| matches!(piece, Piece::Control(_)))
+    rest.any(Piece::is_control)
 }
 
 /// The written frame, if the message has its part.

@@ -1,22 +1,19 @@
 //! The rules for a format's rows and calls together: no two can be read as each other, and no end of one
 //! begins another.
 
-use hashbrown::HashSet;
-
 use super::ambiguity::{Head, check_ways, check_written_words, meets};
+use super::between::Beside;
 use super::calls::items_as_read;
 use super::file::{Order, SystemPlace};
 use super::rules::{
-    after_last, as_read, begins_with_text, check_head_bytes, control_names, has_field, head,
-    is_calls_only, is_field, is_text, open_suffix,
+    as_read, begins_with_text, check_head_bytes, has_field, head, is_calls_only, is_field,
 };
 use super::work::Work;
 use super::{
-    AlsoSpec, CallSpec, FixedTurn, Guarantee, ListSpec, RowSpec, RowUse, also, calls,
-    content_block, last, reasoning, text_rows, unmarked_calls,
+    AlsoSpec, CallSpec, Guarantee, ListSpec, RowSpec, RowUse, also, calls, content_block, last,
+    reasoning, text_rows, unmarked_calls,
 };
 use crate::error::{Checked, wrong};
-use crate::message::Role;
 use crate::pattern::{Field, Piece, is_white, walk};
 
 /// The patterns that the rules compare.
@@ -31,8 +28,6 @@ pub(super) struct Table<'a> {
     pub(super) also: &'a AlsoSpec,
     pub(super) prompt: &'a [Piece],
     pub(super) stop: &'a [String],
-    /// What ends a conversation.
-    pub(super) end: &'a [Piece],
     pub(super) work: &'a Work,
 }
 
@@ -84,33 +79,12 @@ impl Reads {
     pub(super) fn all(&self) -> impl Iterator<Item = &Read> {
         self.rows.iter().chain(&self.items).chain(&self.also)
     }
-
-    /// The control tokens that open a turn or a call.
-    fn openers(&self) -> HashSet<&str> {
-        let openers = self.all().filter_map(|read| head_opener(&read.pieces));
-        openers.flatten().map(String::as_str).collect()
-    }
 }
 
 /// Whether a control token follows the arguments of a call.
 fn ends_in_control(item: &[Piece]) -> bool {
     let at = item.iter().position(|piece| is_field(piece, Field::Arguments));
-    at.is_some_and(|at| matches!(item.get(at + 1), Some(Piece::Control(_))))
-}
-
-/// The names of the first control token.
-pub(super) fn opener(pieces: &[Piece]) -> Option<&[String]> {
-    walk(pieces).find_map(control_names)
-}
-
-/// The names of the first control token before a text.
-fn head_opener(pieces: &[Piece]) -> Option<&[String]> {
-    head(pieces).into_iter().find_map(control_names)
-}
-
-/// Whether one of these names is known.
-pub(super) fn has_any(known: &HashSet<&str>, names: &[String]) -> bool {
-    names.iter().any(|name| known.contains(name.as_str()))
+    at.is_some_and(|at| item.get(at + 1).is_some_and(Piece::is_control))
 }
 
 /// Checks the rows and calls together.
@@ -118,11 +92,7 @@ pub(super) fn check(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     check_folded(table)?;
     check_decidable(table, reads)?;
     text_rows::check(table)?;
-    check_openers(table, reads)?;
-    reasoning::check_tokens(table, reads)?;
-    content_block::check(table, reads)?;
-    calls::check_tokens_of_arguments(table)?;
-    calls::check_close_of_list(table)?;
+    content_block::check(table)?;
     unmarked_calls::check(table)
 }
 
@@ -228,7 +198,7 @@ fn same_as(key: &str, other: &str) -> Checked<()> {
 
 /// Whether a row begins with a field: it is tried when all other rows have failed. Another check ensures
 /// that there is only one.
-fn is_field_first(pieces: &[Piece]) -> bool {
+pub(super) fn is_field_first(pieces: &[Piece]) -> bool {
     head(pieces).iter().all(|piece| **piece == Piece::Cut)
 }
 
@@ -256,106 +226,8 @@ fn goes_on_to_control(longer: &[Piece], shorter: &[Piece]) -> bool {
     let has_calls = || has_field(shorter, Field::Calls) || has_field(shorter, Field::Reasoning);
     holds_text
         && !has_calls()
-        && matches!(same.last(), Some(Piece::Control(_)))
+        && same.last().is_some_and(|piece| piece.is_control())
         && matches!(rest, [Piece::Literal(text), Piece::Control(_), ..] if is_white(text))
-}
-
-/// Checks that control tokens that open a turn or a call do not close another kind.
-fn check_openers(table: &Table<'_>, reads: &Reads) -> Checked<()> {
-    // Frames are turns of the assistant, opened by the token of every turn.
-    let has_frames = table.rows.iter().any(|row| row.place.is_frame());
-    let others = table.rows.iter().filter(|r| r.role != Role::Assistant && r.place.is_read());
-    let of_others = others.filter_map(|row| opener(&row.pieces)).flatten();
-    let of_others: HashSet<&str> = of_others.map(String::as_str).collect();
-    for Read { key, pieces, .. } in reads.items.iter().chain(&reads.also).filter(|_| !has_frames) {
-        if opener(pieces).is_some_and(|names| has_any(&of_others, names)) {
-            return wrong(
-                key,
-                "begins with a token that opens another's turn, expected a token of its own",
-            );
-        }
-    }
-    // The tokens around calls mark their beginning and end, and not the beginning of a turn.
-    let around = table.list.into_iter().flat_map(|list| list.open.iter().chain(&list.close));
-    let around = around.flatten().filter_map(control_names).flatten();
-    let around: HashSet<&str> = around.map(String::as_str).collect();
-    for Read { key, pieces, .. } in &reads.rows {
-        if head_opener(pieces).is_some_and(|names| has_any(&around, names)) {
-            return wrong(
-                key,
-                "begins with a token that opens or closes calls, expected another token",
-            );
-        }
-    }
-    let openers = reads.openers();
-    let alone = table.rows.iter().filter(|row| is_calls_only(&row.pieces));
-    let alone = alone.map(|row| (&row.key, &row.pieces));
-    let read = reads.all().map(|read| (&read.key, &read.pieces));
-    for (key, pieces) in read.chain(alone) {
-        let rest = after_last(pieces, is_text).unwrap_or_else(|| walk(pieces).collect());
-        if rest.into_iter().filter_map(control_names).any(|names| has_any(&openers, names)) {
-            return wrong(
-                key,
-                "is closed by a token that opens a turn or a call, expected a token that opens none",
-            );
-        }
-    }
-    Ok(())
-}
-
-/// Checks the text of a turn of the format's own: its control tokens do not open or close a turn, and do not end a
-/// conversation, which a reader would take for a token of that text.
-pub(super) fn check_inside(
-    key: &str,
-    inside: &[Piece],
-    table: &Table<'_>,
-    reads: &Reads,
-) -> Checked<()> {
-    // Tokens inside the turn of a result do nothing in another turn.
-    let results = table.rows.iter().filter(|row| row.role == Role::Tool);
-    let inner = |pieces: &'_ [Piece]| {
-        let tokens = walk(pieces).filter_map(control_names).collect::<Vec<_>>();
-        tokens.get(1..tokens.len().saturating_sub(1)).unwrap_or_default().concat()
-    };
-    let inner: Vec<(&str, Vec<String>)> =
-        results.map(|row| (row.key.as_str(), inner(&row.pieces))).collect();
-    let is_taken = |key: &str, name: &String| {
-        !inner.iter().any(|(own, names)| *own == key && names.contains(name))
-    };
-    let of_rows = reads.rows.iter().flat_map(|row| {
-        let names = walk(&row.pieces).filter_map(control_names).flatten();
-        names.filter(|name| is_taken(&row.key, name)).map(std::slice::from_ref)
-    });
-    let of_end = walk(table.end).filter_map(control_names).flatten();
-    let taken: HashSet<&str> =
-        of_rows.flatten().chain(table.stop).chain(of_end).map(String::as_str).collect();
-    if walk(inside).any(|piece| matches!(piece, Piece::Cut | Piece::Space)) {
-        return wrong(
-            key,
-            "has `{/}` or `{~}` in its text, expected control tokens, literals and fields",
-        );
-    }
-    for names in walk(inside).filter_map(control_names) {
-        if let Some(name) = names.iter().find(|name| taken.contains(name.as_str())) {
-            let problem = format!(
-                "has `{{{name}}}` in its text, expected no token that opens or closes a turn, or ends a conversation"
-            );
-            return wrong(key, problem);
-        }
-    }
-    Ok(())
-}
-
-/// Checks that a turn without an opener does not begin with a token of `begin`, which is read before any turn.
-pub(super) fn check_after_begin(key: &str, turn: &FixedTurn, begin: &[Piece]) -> Checked<()> {
-    let is_text = turn.pieces.first() == turn.inside.first();
-    let names = turn.inside.first().filter(|_| is_text).and_then(control_names).unwrap_or_default();
-    let of_begin = walk(begin).filter_map(control_names).flatten();
-    if let Some(name) = of_begin.into_iter().find(|name| names.contains(name)) {
-        let problem = format!("begins with `{{{name}}}` of `begin`, expected another token");
-        return wrong(key, problem);
-    }
-    Ok(())
 }
 
 /// Checks that a default system message whose row is only read is read by that row: what is tried before it does not
@@ -397,7 +269,7 @@ pub(super) fn check_default(table: &Table<'_>, default: Option<&str>) -> Checked
 
 /// Checks that no turn that ends with a literal, at the opener of the next turn, precedes the token that ends
 /// a conversation.
-pub(super) fn check_end(end: &[Piece], table: &Table<'_>, reads: &Reads) -> Checked<()> {
+fn check_end(end: &[Piece], table: &Table<'_>) -> Checked<()> {
     let is_text = |row: &&RowSpec| {
         (row.place.is_read() || row.place == RowUse::AfterTool)
             && !is_calls_only(&row.pieces)
@@ -410,58 +282,27 @@ pub(super) fn check_end(end: &[Piece], table: &Table<'_>, reads: &Reads) -> Chec
             format!("ends in white space, which reads as text of `{key}`, expected none there");
         return wrong("end", problem);
     }
-    let names: HashSet<&str> =
-        end.iter().filter_map(control_names).flatten().map(String::as_str).collect();
-    let is_closed = |row: &&RowSpec| {
-        let mut closers = walk(&row.pieces).filter_map(control_names);
-        is_text(row)
-            && head(&row.pieces).is_empty()
-            && closers.any(|closer| has_any(&names, closer))
-    };
-    if let Some(RowSpec { key, .. }) = table.rows.iter().find(is_closed) {
-        let problem =
-            format!("has a token that closes `{key}`, which may be empty, expected another");
-        return wrong("end", problem);
-    }
-    let mut rows = reads.rows.iter();
-    let open = rows.find(|row| open_suffix(&row.pieces).is_some_and(|text| !text.is_empty()));
-    match open {
-        Some(Read { key: open, .. })
-            if end.iter().any(|piece| matches!(piece, Piece::Control(_))) =>
-        {
-            wrong(
-                "end",
-                format!(
-                    "has a control token after `{open}`, which none closes, expected one there"
-                ),
-            )
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
-/// Checks the beginning and end of a conversation: control tokens that open nothing, and white
-/// space.
-pub(super) fn check_frame(key: &str, pieces: &[Piece], reads: &Reads) -> Checked<()> {
-    let first = reads.all().filter_map(|read| read.pieces.first().and_then(control_names));
-    let opens: HashSet<&str> = first.flatten().map(String::as_str).collect();
+/// Checks the patterns beside the rows: white space and text in them.
+pub(super) fn check_beside(table: &Table<'_>, reads: &Reads, beside: &Beside<'_>) -> Checked<()> {
     let begins_text = || reads.rows.iter().any(|row| begins_with_text(&row.pieces));
-    for piece in pieces {
-        match piece {
-            Piece::Control(names) if has_any(&opens, names) => {
-                return wrong(
-                    key,
-                    "has a token that opens a turn or a call, expected a token that opens none",
-                );
-            }
-            Piece::Literal(text) if !is_white(text) => {
-                return wrong(key, "has text, expected control tokens and white space only");
-            }
-            Piece::Literal(_) if key == "begin" && begins_text() => {
-                return wrong(key, "has white space, expected none, as a turn may begin with text");
-            }
-            _ => {}
+    for (key, inside) in beside.insides() {
+        if inside.iter().any(|piece| matches!(piece, Piece::Cut | Piece::Space)) {
+            let problem =
+                "has `{/}` or `{~}` in its text, expected control tokens, literals and fields";
+            return wrong(key, problem);
         }
     }
-    Ok(())
+    for (key, pieces) in beside.frames() {
+        let mut texts = pieces.iter().filter(|piece| matches!(piece, Piece::Literal(_)));
+        if texts.clone().any(|text| !text.is_space()) {
+            return wrong(key, "has text, expected control tokens and white space only");
+        }
+        if key == "begin" && texts.next().is_some() && begins_text() {
+            return wrong(key, "has white space, expected none, as a turn may begin with text");
+        }
+    }
+    check_end(beside.end, table)
 }

@@ -8,7 +8,7 @@ use super::file::OneOrMany;
 use super::load::MAX_SPELLING_BYTES;
 use super::rules::control_names;
 use crate::error::{Checked, wrong};
-use crate::pattern::{self, Piece, is_white};
+use crate::pattern::{self, Piece};
 
 /// Maximum number of tags, and of ways to write one.
 const MAX_TAGS: usize = 64;
@@ -41,7 +41,7 @@ impl TagSpec {
         self.before.is_empty()
             && !self.after.trim().is_empty()
             && !self.next.is_empty()
-            && pieces.iter().all(|piece| matches!(piece, Piece::Literal(text) if is_white(text)))
+            && pieces.iter().all(Piece::is_space)
     }
 
     /// Whether the text of the tag may be what a pattern begins with.
@@ -97,10 +97,9 @@ fn way(key: &str, text: &str, is_written: bool) -> Checked<TagSpec> {
         return wrong(key, problem);
     }
     let pieces = pattern::parse(text).or_else(|problem| wrong(key, problem))?;
-    let is_control = |piece: &Piece| matches!(piece, Piece::Control(_));
     // The first token has text around it; others follow at the end.
-    let first = pieces.iter().position(is_control).map_or(0, |at| at + 1);
-    let others = pieces[first..].iter().rev().take_while(|piece| is_control(piece)).count();
+    let first = pieces.iter().position(Piece::is_control).map_or(0, |at| at + 1);
+    let others = pieces[first..].iter().rev().take_while(|piece| piece.is_control()).count();
     let (pieces, next) = pieces.split_at(pieces.len() - others);
     let (before, names, after) = match pieces {
         [Piece::Literal(before), Piece::Control(names)] => (before.as_str(), names, ""),

@@ -9,18 +9,16 @@ use super::rules::{
     after_last, as_read, begins_with_text, control_names, head, is_calls, is_calls_only, is_text,
     is_text_result, open_suffix,
 };
-use super::table::{Table, has_any, opener};
-use super::{Guarantee, RowSpec, RowUse, reasoning};
+use super::table::Table;
+use super::{Guarantee, RowSpec, RowUse, ToolsSpec, reasoning};
 use crate::error::{Checked, wrong};
 use crate::message::Role;
 use crate::pattern::{Piece, is_white, walk};
 
 pub(super) fn check(table: &Table<'_>) -> Checked<()> {
     let rows = text_rows(table)?;
-    match table.guarantee {
-        // A token closes each turn, so that no text is searched for the beginning of the next.
-        Guarantee::Ids => check_places(table, &rows)?,
-        Guarantee::Text => check_heads(&rows)?,
+    if table.guarantee == Guarantee::Ids {
+        check_places(table, &rows)?;
     }
     check_bare_calls(table)?;
     check_open_calls(table, &rows)?;
@@ -119,11 +117,7 @@ fn is_white_only(pieces: &[Piece]) -> bool {
     let mut parts = walk(pieces)
         .filter(|piece| matches!(piece, Piece::Literal(_)) || control_names(piece).is_some())
         .peekable();
-    parts.peek().is_some() && parts.all(is_space)
-}
-
-fn is_space(piece: &Piece) -> bool {
-    matches!(piece, Piece::Literal(text) if is_white(text))
+    parts.peek().is_some() && parts.all(Piece::is_space)
 }
 
 /// Checks that a token closes calls, if text may follow.
@@ -203,7 +197,7 @@ pub(super) fn is_bare_first(row: &RowSpec, table: &Table<'_>) -> bool {
 
 /// Whether a row begins with text that is more than white space.
 fn begins_with_literal(pieces: &[Piece]) -> bool {
-    let is_first = |piece: &&Piece| **piece != Piece::Cut && !is_space(piece);
+    let is_first = |piece: &&Piece| **piece != Piece::Cut && !piece.is_space();
     matches!(pieces.iter().find(is_first), Some(Piece::Literal(_)))
 }
 
@@ -214,10 +208,13 @@ fn check_bare_calls(table: &Table<'_>) -> Checked<()> {
     let open = |row: &&RowSpec| row.role != Role::Assistant && open_suffix(&row.pieces).is_some();
     let Some(open) = rows.find(open) else { return Ok(()) };
     let answers = table.rows.iter().filter(|row| row.role == Role::Assistant);
-    let openers: HashSet<&str> =
-        answers.filter_map(|row| opener(&row.pieces)).flatten().map(String::as_str).collect();
+    let opener = |pieces: &'_ [Piece]| walk(pieces).find_map(control_names).map(<[String]>::to_vec);
+    let openers: HashSet<String> =
+        answers.filter_map(|row| opener(&row.pieces)).flatten().collect();
     let items = table.calls.iter().flat_map(|call| &call.items);
-    let is_own = |item: &Vec<Piece>| opener(item).is_some_and(|names| has_any(&openers, names));
+    let is_own = |item: &Vec<Piece>| {
+        opener(item).is_some_and(|names| names.iter().any(|name| openers.contains(name)))
+    };
     if table.list.is_none() && items.clone().all(is_own) {
         return Ok(());
     }
@@ -229,31 +226,12 @@ fn check_bare_calls(table: &Table<'_>) -> Checked<()> {
     wrong(&row.key, problem)
 }
 
-/// Checks that the beginning of a turn of text is not in another beginning.
-fn check_heads(rows: &[&RowSpec]) -> Checked<()> {
-    let begins = |row: &RowSpec| match head(&row.pieces).first() {
-        Some(Piece::Literal(text)) => text.trim().to_owned(),
-        _ => String::new(),
-    };
-    for row in rows {
-        let own = begins(row);
-        let is_within = |other: &&&RowSpec| {
-            !own.is_empty() && begins(other).find(&own).is_some_and(|at| at > 0)
-        };
-        if let Some(other) = rows.iter().find(is_within) {
-            let problem =
-                format!("begins with {own:?}, which is within how `{}` begins", other.key);
-            return wrong(&row.key, problem);
-        }
-    }
-    Ok(())
-}
-
 /// Checks that the text around a turn's tools is not the beginning of a turn of text.
-pub(super) fn check_tools(pieces: &[Piece], table: &Table<'_>) -> Checked<()> {
+pub(super) fn check_tools(table: &Table<'_>, tools: Option<&ToolsSpec>) -> Checked<()> {
     if table.guarantee == Guarantee::Ids {
         return Ok(());
     }
+    let turns = || tools.into_iter().flat_map(ToolsSpec::turns).map(|turn| &turn.pieces);
     let rows = table.rows.iter().filter(|row| begins_with_text(&row.pieces));
     let heads = rows.filter_map(|row| match head(&row.pieces).first()? {
         Piece::Literal(text) if !is_white(text) => Some((row, text.trim())),
@@ -261,9 +239,11 @@ pub(super) fn check_tools(pieces: &[Piece], table: &Table<'_>) -> Checked<()> {
     });
     for (row, begins) in heads {
         let holds = |piece: &Piece| matches!(piece, Piece::Literal(text) if text.contains(begins));
-        if walk(pieces).skip(head(pieces).len()).any(holds)
-            || walk(pieces).position(holds).is_some_and(|at| at > 0)
-        {
+        let is_within = |pieces: &Vec<Piece>| {
+            walk(pieces).skip(head(pieces).len()).any(holds)
+                || walk(pieces).position(holds).is_some_and(|at| at > 0)
+        };
+        if turns().any(is_within) {
             let problem = format!("has {begins:?} in its text, with which `{}` begins", row.key);
             return wrong("turn.tools", problem);
         }

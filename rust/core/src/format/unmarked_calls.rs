@@ -167,8 +167,7 @@ pub(super) fn check(table: &Table<'_>) -> Checked<()> {
                 "begins with calls that begin with text, expected a header before them",
             );
         }
-        let is_value = |piece: &Piece| matches!(piece, Piece::Field(_, filter) if filter.is_json());
-        if walk(&row.pieces).any(is_value) {
+        if walk(&row.pieces).any(Piece::is_json) {
             return wrong(
                 &row.key,
                 "has the filter `value` where calls begin with text, expected another or none",

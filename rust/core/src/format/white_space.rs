@@ -11,7 +11,7 @@ use crate::pattern::{Field, FieldContent, Piece, walk};
 /// White space between two words stays, and there is none between the text of a tag and a field that is a word.
 pub(crate) fn loose(pieces: &[Piece]) -> Option<Vec<Piece>> {
     let is_plain = !walk(pieces).any(|piece| matches!(piece, Piece::Optional { .. } | Piece::Rest));
-    let begins = matches!(pieces.first(), Some(Piece::Control(_)));
+    let begins = pieces.first().is_some_and(Piece::is_control);
     let body = pieces.iter().position(is_text).filter(|_| is_plain && begins)?;
     if matches!(pieces[body], Piece::Field(Field::Source, _)) || head(pieces).len() != body {
         return None;

@@ -42,7 +42,7 @@ impl WithoutSystem {
     /// Whether its text has control tokens, which are read as their spellings.
     pub(crate) fn has_control(&self) -> bool {
         let mut pieces = self.turns().flat_map(|turn| walk(&turn.inside));
-        pieces.any(|piece| matches!(piece, Piece::Control(_)))
+        pieces.any(Piece::is_control)
     }
 
     /// Whether it holds the date.
@@ -100,7 +100,7 @@ fn turn(text: &str, patterns: &Patterns, rows: &[RowSpec]) -> Checked<FixedTurn>
     let pieces = patterns.pieces(KEY, text, &[Field::Date])?;
     check_optional(KEY, &pieces, None)?;
     rules::check_pieces(KEY, &pieces)?;
-    if !matches!(pieces.first(), Some(Piece::Control(_))) {
+    if !pieces.first().is_some_and(Piece::is_control) {
         return wrong(KEY, "begins with text, expected a control token");
     }
     let readers = rows.iter().filter(|row| row.role == Role::System && row.place == RowUse::Both);

@@ -478,7 +478,7 @@ impl Binder<'_> {
         let (opens, closes) = (ids(&open), ids(&close));
         let mut texts: Vec<String> = Vec::new();
         for (at, piece) in open.iter().enumerate() {
-            if matches!(piece, Piece::Control(_)) {
+            if piece.is_control() {
                 let before = at.checked_sub(1).filter(|_| !texts.is_empty());
                 texts.push(text(before.and_then(|at| open.get(at))));
             }
@@ -638,14 +638,13 @@ impl Binder<'_> {
     fn rule_of(&self, pieces: &[Piece], role: Option<Role>, is_also: bool) -> Rule {
         let mut written = self.pieces(pieces);
         let open_at = split_at_text(&mut written);
-        let is_control = |piece: &BoundPiece| matches!(piece, Piece::Control(_));
         let around = content_block::block(pieces);
         // The token beside the text closes nothing else.
         let is_content = |piece: &BoundPiece| matches!(piece, Piece::Field(Field::Content, _));
         let content_at = around.as_ref().and_then(|_| written.iter().position(is_content));
         let close_at = match content_at {
-            Some(at) => (at..written.len()).filter(|&at| is_control(&written[at])).nth(1),
-            None => (open_at..written.len()).find(|&at| is_control(&written[at])),
+            Some(at) => (at..written.len()).filter(|&at| written[at].is_control()).nth(1),
+            None => (open_at..written.len()).find(|&at| written[at].is_control()),
         };
         let close_at = close_at.unwrap_or(written.len());
         let text_at = content_at.map_or(open_at, |at| at + 1);
@@ -782,8 +781,7 @@ impl Binder<'_> {
     /// The byte of a literal after a control token at which another row has a caller's text instead.
     fn text_start(&self, literal: &str) -> Option<usize> {
         let starts = self.format.rows().iter().filter_map(|row| {
-            let mut pieces =
-                walk(&row.pieces).skip_while(|piece| !matches!(piece, Piece::Control(_)));
+            let mut pieces = walk(&row.pieces).skip_while(|piece| !piece.is_control());
             let mut next = pieces.nth(1)?;
             let mut before = "";
             if let Piece::Literal(text) = next {
