@@ -1,8 +1,8 @@
 //! Text to ids for byte-level vocabularies: text is split into pre-tokens, and bytes merge within
 //! each.
 //!
-//! In: the text tokens, their merges, and text. Out: ids. Long pre-tokens, and pre-tokens with
-//! characters beyond ASCII, are split further at pairs of characters that no token contains.
+//! In: the text tokens, their merges, and text. Out: ids. Long pre-tokens that are mostly beyond ASCII are split
+//! further, at pairs of characters that no token contains.
 
 use std::ops::Range;
 

@@ -125,7 +125,7 @@ impl Key {
         Self { high: self.high | PART, ..self }
     }
 
-    /// Whether at least half of the bytes are ASCII.
+    /// Whether at least half of the unit's bytes are ASCII, for a key as [`of`](Self::of) makes it.
     #[inline(always)]
     pub(super) fn is_mostly_ascii(self) -> bool {
         let wide = |word: u64| (word & 0x8080_8080_8080_8080).count_ones();

@@ -1,18 +1,23 @@
 //! What remains of a token before its last merge: two symbols, of which the last merge makes the token.
 //!
-//! Tokens of the same length are merged side by side, in turns: all look up their pairs, then all look up the ranks,
-//! then each makes one merge. So no token waits for memory alone.
+//! Short tokens of the same length are merged side by side, in turns: all look up their pairs, then all look up the
+//! ranks, then each makes one merge. So the processor waits for the memory of all tokens at once.
 
 use super::heap_merge::{Agenda, NO_RANK};
 use super::merger::Token;
 use super::pairs::{Asked, NONE, Pair, Pairs, Symbol};
 use super::prefetch;
 
-/// Number of tokens side by side.
-pub(super) const LANES: usize = 16;
+/// Maximum number of tokens side by side.
+const LANES: usize = 16;
 
 /// Maximum number of symbols of a token that is merged by scanning.
 const SCANNED: usize = 32;
+
+/// Number of tokens of some length that [`LeftOver::two`] takes at once.
+pub(super) fn lanes(length: usize) -> usize {
+    if length > SCANNED { 1 } else { LANES }
+}
 
 /// The merges so far: the product of a pair, and the rank of a product.
 #[derive(Clone, Copy)]
@@ -51,6 +56,7 @@ struct Lane {
 pub(super) struct LeftOver {
     lanes: [Lane; LANES],
     agenda: Agenda,
+    tokens: Vec<Token>,
 }
 
 impl Default for LeftOver {
@@ -63,13 +69,13 @@ impl Default for LeftOver {
             open: (0, 0),
             is_stuck: false,
         };
-        Self { lanes: [lane; LANES], agenda: Agenda::default() }
+        Self { lanes: [lane; LANES], agenda: Agenda::default(), tokens: Vec::new() }
     }
 }
 
 impl LeftOver {
-    /// For each of at most [`LANES`] tokens of the same length, of two symbols or more: the two that remain before the
-    /// last merge, if there are exactly two.
+    /// For each of some tokens of the same length, of two symbols or more and no more tokens than [`lanes`] says: the two
+    /// symbols that remain before the last merge, if there are exactly two.
     pub(super) fn two<'t>(
         &mut self,
         tokens: impl Iterator<Item = &'t [Symbol]>,
@@ -77,6 +83,7 @@ impl LeftOver {
         known: Known<'_>,
         found: &mut Vec<Option<(Symbol, Symbol)>>,
     ) {
+        debug_assert!(length >= 2, "a token of {length} symbols has no merge");
         found.clear();
         if length > SCANNED {
             found.extend(tokens.map(|token| self.two_of_long(token, known)));
@@ -107,9 +114,9 @@ impl LeftOver {
     }
 
     fn two_of_long(&mut self, token: &[Symbol], known: Known<'_>) -> Option<(Symbol, Symbol)> {
-        let mut tokens = Vec::new();
-        self.agenda.merge(token, 0, &mut tokens, |left, right| known.merge(left, right));
-        match tokens[..] {
+        self.tokens.clear();
+        self.agenda.merge(token, 0, &mut self.tokens, |left, right| known.merge(left, right));
+        match self.tokens[..] {
             [Token { symbol: left, .. }, Token { symbol: right, .. }] => Some((left, right)),
             _ => None,
         }
@@ -125,7 +132,7 @@ impl Lane {
         }
     }
 
-    /// Reads their products, and sends the lookups of the ranks.
+    /// Reads the products of the open pairs, and sends the lookups of the products' ranks.
     #[inline(always)]
     fn answer(&mut self, known: Known<'_>) {
         for at in self.open.0..self.open.1 {
@@ -163,3 +170,56 @@ impl Lane {
 }
 
 const _: () = assert!(NONE as usize > super::pairs::MAX_SYMBOLS, "no product has this number");
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Known, LANES, LeftOver, SCANNED, lanes};
+    use crate::bpe::heap_merge::NO_RANK;
+    use crate::bpe::pairs::{Pairs, Symbol};
+
+    /// The plain rule: the pair of the least rank merges, the leftmost of equals, until two symbols are left; a long
+    /// token merges to its end.
+    fn plain(token: &[Symbol], merges: &[(Symbol, Symbol)]) -> Option<(Symbol, Symbol)> {
+        let mut symbols = token.to_vec();
+        let least = if token.len() > SCANNED { 1 } else { 2 };
+        while symbols.len() > least {
+            let rank =
+                |pair: &[Symbol]| merges.iter().position(|merge| *merge == (pair[0], pair[1]));
+            let ranked = symbols.windows(2).enumerate();
+            let best = ranked.filter_map(|(at, pair)| Some((rank(pair)?, at))).min();
+            let Some((rank, at)) = best else { break };
+            symbols[at] = rank as Symbol + 3;
+            symbols.remove(at + 1);
+        }
+        if let [left, right] = symbols[..] { Some((left, right)) } else { None }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn tokens_side_by_side_are_merged_as_each_alone(
+            merges in prop::collection::hash_set((0..12u32, 0..12u32), 0..40),
+            length in 2..SCANNED + 4,
+            symbols in prop::collection::vec(0..3u32, LANES * (SCANNED + 4)),
+            count in 1..=LANES,
+        ) {
+            let merges: Vec<_> = merges.into_iter().collect();
+            let (mut pairs, mut ranks) = (Pairs::with_capacity(merges.len()), vec![NO_RANK; 3]);
+            for (&(left, right), rank) in merges.iter().zip(0..) {
+                pairs.insert(left, right, rank + 3);
+                ranks.push(rank);
+            }
+            let known = Known { pairs: &pairs, ranks: &ranks };
+            let tokens: Vec<_> = symbols.chunks_exact(length).take(count.min(lanes(length))).collect();
+            let (mut left_over, mut found) = (LeftOver::default(), Vec::new());
+            for _ in 0..2 {
+                left_over.two(tokens.iter().copied(), length, known, &mut found);
+                let expected: Vec<_> = tokens.iter().map(|token| plain(token, &merges)).collect();
+                prop_assert_eq!(&found, &expected);
+            }
+        }
+    }
+}

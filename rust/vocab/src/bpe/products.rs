@@ -6,7 +6,7 @@
 use hashbrown::HashMap;
 
 use super::heap_merge::NO_RANK;
-use super::left_over::{Known, LANES, LeftOver};
+use super::left_over::{Known, LeftOver, lanes};
 use super::merger::Merger;
 use super::pairs::{Code, MAX_SYMBOLS, Pairs, Symbol};
 use crate::error::{Error, Result};
@@ -87,8 +87,8 @@ pub(super) fn merger_of(
     let mut product = first_product;
     for same in by_length.chunk_by(|&one, &other| tokens.get(one).len() == tokens.get(other).len())
     {
-        for some in same.chunks(LANES) {
-            let length = tokens.get(some[0]).len();
+        let length = tokens.get(same[0]).len();
+        for some in same.chunks(lanes(length)) {
             let known = Known { pairs: &made.pairs, ranks: &made.ranks };
             left_over.two(some.iter().map(|&at| tokens.get(at)), length, known, &mut parts);
             for (&at, parts) in some.iter().zip(&parts) {
@@ -128,7 +128,7 @@ impl Made {
         if let Some(rank) = rank(left, right) {
             self.parts[product as usize] = (left, right);
             self.ranks[product as usize] = rank;
-            // If these two merged already, two tokens would have the same text.
+            // If the pair has a product already, two tokens have the same text, and the later one counts.
             self.pairs.insert(left, right, product);
         }
     }

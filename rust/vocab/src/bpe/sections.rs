@@ -24,10 +24,13 @@ pub(super) const SECTION: usize = 1 << 16;
 /// A longer section, of a text with few places to split it, is not kept.
 const LONGEST: usize = 2 * SECTION;
 
-/// Maximum number of bytes of texts and ids of a vocabulary; nothing is kept while no long text comes twice.
+/// Maximum number of bytes of the sections of a vocabulary; nothing is kept while no long text comes twice.
 const ROOM: usize = 1 << 25;
 
-/// Attempts to get the lock, which threads hold for a lookup only. After a fork it may be held for ever.
+/// Number of bytes that a section takes beside its text and its ids, about.
+const ENTRY: usize = 256;
+
+/// Attempts to get the lock, which threads hold for a lookup or to keep a section. After a fork it may be held for ever.
 const ATTEMPTS: usize = 100;
 
 #[derive(Default)]
@@ -73,9 +76,8 @@ impl Sections {
         encode(ids)?;
         if self.open().is_some_and(|mut kept| kept.seen.comes_again(hash)) {
             let section = Section { text: text.into(), form, ids: ids[from..].into() };
-            if let Some(mut kept) = self.open() {
-                kept.keep(hash, Arc::new(section));
-            }
+            // What makes room is freed without the lock.
+            let _dropped = self.open().map(|mut kept| kept.keep(hash, Arc::new(section)));
         }
         Ok(())
     }
@@ -94,22 +96,23 @@ impl Sections {
 
 impl Section {
     fn size(&self) -> usize {
-        self.text.len() + size_of_val(&*self.ids)
+        self.text.len() + size_of_val(&*self.ids) + ENTRY
     }
 }
 
 impl Kept {
-    /// Keeps a section; those that were asked for the longest ago make room.
-    fn keep(&mut self, hash: u64, section: Arc<Section>) {
+    /// Keeps a section; returns those that make room, which were asked for the longest ago.
+    fn keep(&mut self, hash: u64, section: Arc<Section>) -> Vec<Arc<Section>> {
         self.size += section.size();
-        if let Some(before) = self.sections.put(hash, section) {
-            self.size -= before.size();
-        }
+        let mut dropped: Vec<_> = self.sections.put(hash, section).into_iter().collect();
+        self.size -= dropped.iter().map(|section| section.size()).sum::<usize>();
         while self.size > ROOM
             && let Some((_, oldest)) = self.sections.pop_lru()
         {
             self.size -= oldest.size();
+            dropped.push(oldest);
         }
+        dropped
     }
 }
 

@@ -167,6 +167,28 @@ proptest! {
         prop_assert_eq!(first, encode(&bpe, &text));
     }
 
+    /// Text of several alphabets in blocks, whose units are pushed many at a time.
+    #[test]
+    fn pre_tokens_are_encoded_as_each_alone(
+        more in letters(),
+        words in vec(
+            select(vec![
+                "a", "ab", " ab", "abba", " abab", "é", " é", "aé", "éa", "жж", " aжa", "abababababababab", "é€中😀a",
+                " aaaaaaaaaaaaaé", "中é", "😀", "1", "!", "\n", "'s", "  ", "bbbbbbbééééé",
+            ]),
+            0..60,
+        ),
+    ) {
+        let text = words.concat();
+        for name in ["llama3", "o200k"] {
+            let splitter = Splitter::by_name(name).unwrap();
+            let bpe = of_ranks(&with_bytes(more.clone()), splitter.clone()).unwrap();
+            let mut expected = Vec::new();
+            splitter.split(&text, |piece| expected.extend(encode(&bpe, piece)));
+            prop_assert_eq!(encode(&bpe, &text), expected, "{}: {:?}", name, text);
+        }
+    }
+
     #[test]
     fn whole_tokens_are_matched_first_and_longest(
         words in vec(select(vec!["ü", "üb", "übe", "x", " ", "b", "e"]), 0..12),

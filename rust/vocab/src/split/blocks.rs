@@ -7,7 +7,7 @@
 
 use super::masks::{Cases, Masks, controls};
 use super::scan::Digits;
-use super::wide::{Letters, UNKNOWN};
+use super::wide::Letters;
 
 /// Number of bytes in a block.
 pub(crate) const BLOCK: usize = 64;
@@ -26,26 +26,28 @@ pub(super) enum Words {
     BetweenNumbers,
 }
 
-/// A bit for each place of a block where a piece certainly begins, without the first place; and the bytes beyond ASCII.
+/// A bit for each place of a block where a piece certainly begins, without the first place; and, if there is such a
+/// place, a bit for each byte beyond ASCII.
 #[inline(always)]
 pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64, u64) {
     // Nothing is certain near a character that is not known.
-    let unknown = if words == Words::BetweenNumbers { 0x80 } else { UNKNOWN };
-    if block[..=AHEAD].iter().any(|byte| *byte >= unknown) {
+    if block[..=AHEAD].iter().any(|byte| !Letters::may_have(*byte, words)) {
         return (0, 0);
     }
     let masks = Masks::of(block);
     let first_wide = block.get(masks.wide.trailing_zeros() as usize);
     let letters = match first_wide {
-        Some(byte) if *byte < unknown => Letters::of(block, words, masks.apostrophe),
+        Some(byte) if Letters::may_have(*byte, words) => {
+            Letters::of(block, words, masks.apostrophe)
+        }
         // ASCII up to the end, or up to what is not known.
         _ => Letters::default(),
     };
-    let unknown = masks.wide & !letters.all;
+    let unknown_letters = masks.wide & !letters.all;
     let unknown = match words {
         // A control character is of no alternative.
-        Words::BetweenNumbers => unknown | controls(block),
-        Words::Whole | Words::Cased { .. } => unknown,
+        Words::BetweenNumbers => unknown_letters | controls(block),
+        Words::Whole | Words::Cased { .. } => unknown_letters,
     };
     // Places after an unknown character are not used.
     let count = unknown.trailing_zeros();

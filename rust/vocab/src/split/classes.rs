@@ -77,8 +77,8 @@ impl Classes {
         &CLASSES
     }
 
-    /// The classes with the given ranges of characters. Most pages are of one class, so their characters are not
-    /// looked at.
+    /// The classes with the given ranges of characters. All characters of most pages have the same classes, and are not
+    /// looked at one by one.
     pub(super) fn new(classes: impl Iterator<Item = (Mask, RangeInclusive<char>)>) -> Self {
         // For each page, the classes of all its characters, and those of some.
         let mut whole = [0; CHARS / PAGE];

@@ -1,5 +1,4 @@
-//! The classes of 64 characters, a bit per character: with AVX2 where the processor has it, and byte by
-//! byte elsewhere.
+//! The classes of 64 bytes, a bit per byte: with AVX2 where the processor has it, and byte by byte elsewhere.
 #![allow(unsafe_code)]
 
 use super::blocks::BLOCK;
@@ -110,7 +109,7 @@ impl Masks {
         Self::of_bytes(block)
     }
 
-    /// The classes, one character after another.
+    /// The classes, one byte after another.
     pub(super) fn of_bytes(block: &[u8; BLOCK]) -> Self {
         let mut masks = Self::default();
         for (at, byte) in block.iter().enumerate() {
@@ -171,7 +170,7 @@ impl Cases {
         Self::of_bytes(block)
     }
 
-    /// The same, one character after another.
+    /// The same, one byte after another.
     pub(super) fn of_bytes(block: &[u8; BLOCK]) -> Self {
         let mut cases = Self::default();
         for (at, byte) in block.iter().enumerate() {
@@ -226,7 +225,7 @@ impl Halves {
         Self::of_bytes(block)
     }
 
-    /// The same, one character after another.
+    /// The same, one byte after another.
     pub(super) fn of_bytes(block: &[u8; BLOCK]) -> Self {
         let mut halves = Self::default();
         for (at, &byte) in block.iter().enumerate() {
@@ -281,7 +280,7 @@ pub(super) fn controls(block: &[u8; BLOCK]) -> u64 {
     controls_of_bytes(block)
 }
 
-/// The same, one character after another.
+/// The same, one byte after another.
 pub(super) fn controls_of_bytes(block: &[u8; BLOCK]) -> u64 {
     let is_control = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\t'..=b'\r');
     let bits = block.iter().enumerate().map(|(at, byte)| u64::from(is_control(byte)) << at);

@@ -4,7 +4,8 @@
 //! l'été     é: two bytes of a letter in lower case
 //! ```
 //!
-//! All other characters beyond ASCII are split one after another, and so is a letter that the end of the block cuts.
+//! Any other character beyond ASCII ends the part of its block that is split at once, and so does a letter that the end
+//! of the block cuts.
 
 use super::blocks::{BLOCK, Words};
 use super::masks::Halves;
@@ -17,10 +18,17 @@ pub(super) struct Letters {
     pub(super) upper: u64,
 }
 
-/// No byte of a known letter is this or greater.
-pub(super) const UNKNOWN: u8 = 0xE0;
-
 impl Letters {
+    /// Whether a byte may be ASCII or of a known letter.
+    #[inline(always)]
+    pub(super) fn may_have(byte: u8, words: Words) -> bool {
+        match words {
+            Words::BetweenNumbers => byte.is_ascii(),
+            Words::Whole => byte < 0xC0 || matches!(byte, 0xC3..=0xC9 | 0xD0 | 0xD1),
+            Words::Cased { .. } => byte < 0xC0 || matches!(byte, 0xC3 | 0xD0 | 0xD1),
+        }
+    }
+
     /// The known letters of a block of valid UTF-8; `apostrophe` has the places of apostrophes.
     #[inline]
     pub(super) fn of(block: &[u8; BLOCK], words: Words, apostrophe: u64) -> Self {
@@ -29,9 +37,9 @@ impl Letters {
         // `×` and `÷`.
         let c3 = c3 & !(sign >> 1);
         match words {
-            // A letter there may be no part of the word.
+            // A letter beyond ASCII may be no part of the word that it follows.
             Words::BetweenNumbers => Self::default(),
-            // `ſ` is a contraction in some patterns.
+            // `'ſ` is a contraction in some patterns.
             Words::Whole => {
                 Self { all: both(c3 | c4_to_c9 & !(c5 & apostrophe << 1) | d0 | d1), upper: 0 }
             }
