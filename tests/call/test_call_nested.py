@@ -483,7 +483,7 @@ def test_a_schema_that_tags_cannot_follow_is_refused(
         ("{KEY}{key}>{", "{KEY}{key}{", "has no text alone after a key"),
         ("{KEY}{key}>{", "{KEY}{key}>\\n{", "has no text alone after a key"),
         ("{arguments}", "{arguments} ", "has no control token right after its arguments"),
-        ("{name}>", "{KEY}{name}>", "expected a token that does nothing else"),
+        ("{name}>", "{KEY}{name}>", "which has another use"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, before: str, after: str, problem: str) -> None:

@@ -191,7 +191,7 @@ def test_whatever_a_model_writes_raises_nothing(codec: Codec, value: object) -> 
         ('quote = "{QUOTE}"', "quote = 1", "is not a string"),
         ('quote = "{QUOTE}"', 'quote = "{QUOTE}"\npair = "python"', "is given together with"),
         ("{{arguments}}", "{{arguments} ", "has no `}` after its arguments"),
-        ("call:{name}", "call:{QUOTE}{name}", "expected a token that does nothing else"),
+        ("call:{name}", "call:{QUOTE}{name}", "which has another use"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, before: str, after: str, problem: str) -> None:

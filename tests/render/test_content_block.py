@@ -110,5 +110,5 @@ def test_tokens_beside_a_guarded_system_text_do_nothing_else(tmp_path: Path) -> 
     """A reader has no guard: it would take the token of the header for the one before a text."""
     path = tmp_path / "mine.toml"
     path.write_text(GUARDED, encoding="utf-8")
-    with pytest.raises(FormatError, match=r"`turn\.user` has `{B}` beside `{content}`"):
+    with pytest.raises(FormatError, match=r"`turn\.user` has `{B}`, which has a use beside"):
         Format.load(path)
