@@ -186,7 +186,7 @@ impl Shape {
     }
 }
 
-/// Whether one of two texts begins as the other does, but for the white space around them.
+/// Whether a text begins with a tag, or a tag with the text. White space around either does not count.
 fn begin_alike(text: &str, tag: &str) -> bool {
     let (text, tag) = (text.trim_start(), tag.trim());
     !text.is_empty() && (text.starts_with(tag) || tag.starts_with(text.trim_end()))

@@ -49,7 +49,7 @@ pub(super) struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    /// What stands before and after turns.
+    /// The patterns before and after turns, each with its key.
     pub(super) fn frames(&self) -> impl Iterator<Item = (&'static str, &'a [Piece])> {
         let results = self.results.filter(|results| results.folded.is_none());
         let results = results.into_iter().flat_map(|results| {

@@ -201,8 +201,8 @@ fn check_arguments(table: &Table<'_>, reads: &Reads) -> Checked<()> {
     Ok(())
 }
 
-/// The tokens of what stands beside the rows: the beginning and the end of a conversation, and of results, and the text
-/// of the format's own turns.
+/// Checks the tokens of the patterns around the rows: those that begin and end a conversation and results, and those in
+/// the format's own turns.
 fn check_frames(table: &Table<'_>, reads: &Reads, beside: &Beside<'_>) -> Checked<()> {
     let ends = || tokens("end", walk(beside.end));
     let is_text = |row: &&RowSpec| {

@@ -1,4 +1,4 @@
-//! What remains of a token before its last merge: two symbols, of which the last merge makes the token.
+//! The last two symbols of a token: the pair whose merge makes the token.
 //!
 //! Short tokens of the same length are merged side by side, in turns: all look up their pairs, then all look up the
 //! ranks, then each makes one merge. So the processor waits for the memory of all tokens at once.

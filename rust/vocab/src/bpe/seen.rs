@@ -1,4 +1,4 @@
-//! Hashes of the texts that were seen lately, so that only what comes twice is kept.
+//! Hashes of recent texts: a cache keeps a text when its hash comes a second time.
 
 /// Number of groups of hashes.
 const GROUPS: usize = 1024;

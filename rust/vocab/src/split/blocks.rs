@@ -40,7 +40,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
         Some(byte) if Letters::may_have(*byte, words) => {
             Letters::of(block, words, masks.apostrophe)
         }
-        // ASCII up to the end, or up to what is not known.
+        // All characters before the first unknown one, or in the whole block, are ASCII.
         _ => Letters::default(),
     };
     let unknown_letters = masks.wide & !letters.all;

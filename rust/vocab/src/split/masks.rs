@@ -3,6 +3,18 @@
 
 use super::blocks::BLOCK;
 
+/// A function of a block with AVX2 where the processor has it, and a function byte by byte elsewhere.
+macro_rules! by_processor {
+    ($vectors:path, $bytes:path, $block:ident) => {{
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2.
+            return unsafe { $vectors($block) };
+        }
+        $bytes($block)
+    }};
+}
+
 /// The masks of a block, one for each class of characters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Masks {
@@ -35,12 +47,7 @@ pub(crate) struct Prose {
 impl Prose {
     #[inline]
     pub(crate) fn of(block: &[u8; BLOCK]) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has it.
-            return unsafe { Self::of_vectors(block) };
-        }
-        Self::of_bytes(block)
+        by_processor!(Self::of_vectors, Self::of_bytes, block)
     }
 
     /// The same, one byte after another.
@@ -101,12 +108,7 @@ fn within(vector: __m256i, first: u8, count: u8) -> __m256i {
 impl Masks {
     #[inline]
     pub(super) fn of(block: &[u8; BLOCK]) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has it.
-            return unsafe { Self::of_vectors(block) };
-        }
-        Self::of_bytes(block)
+        by_processor!(Self::of_vectors, Self::of_bytes, block)
     }
 
     /// The classes, one byte after another.
@@ -162,12 +164,7 @@ pub(super) struct Cases {
 impl Cases {
     #[inline(always)]
     pub(super) fn of(block: &[u8; BLOCK]) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has it.
-            return unsafe { Self::of_vectors(block) };
-        }
-        Self::of_bytes(block)
+        by_processor!(Self::of_vectors, Self::of_bytes, block)
     }
 
     /// The same, one byte after another.
@@ -217,12 +214,7 @@ pub(super) struct Halves {
 impl Halves {
     #[inline(always)]
     pub(super) fn of(block: &[u8; BLOCK]) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has it.
-            return unsafe { Self::of_vectors(block) };
-        }
-        Self::of_bytes(block)
+        by_processor!(Self::of_vectors, Self::of_bytes, block)
     }
 
     /// The same, one byte after another.
@@ -272,12 +264,7 @@ impl Halves {
 /// ASCII's control characters that are no white space.
 #[inline(always)]
 pub(super) fn controls(block: &[u8; BLOCK]) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has it.
-        return unsafe { controls_of_vectors(block) };
-    }
-    controls_of_bytes(block)
+    by_processor!(controls_of_vectors, controls_of_bytes, block)
 }
 
 /// The same, one byte after another.

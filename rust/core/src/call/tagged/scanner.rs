@@ -318,7 +318,7 @@ impl TaggedScanner {
         self.state = State::Key { start: self.held.len() };
     }
 
-    /// The beginning of a key, of which a quote that is not the style's was held too.
+    /// The place where a key begins: after the quote in front of it, if it has another quote than the style's.
     fn after_quote(&self, start: usize) -> usize {
         start + usize::from(self.quote == Some('\''))
     }
