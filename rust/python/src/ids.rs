@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use chatcodec::TokenId;
+use chatcodec::{TokenId, make_text_room};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -315,7 +315,8 @@ pub(crate) fn long_text<'a>(given: &'a Bound<'_, PyString>, path: &str) -> PyRes
             // As if the rest had as many bytes a character.
             let done = copy.len() + part.len();
             let expected = (done as u64 * count as u64 / end as u64) as usize;
-            copy.reserve_exact(expected + expected / 16 - copy.len());
+            let more = (expected + expected / 16 - copy.len()).max(copy.len() / 4);
+            make_text_room(&mut copy, more);
         }
         copy.push_str(part);
     }

@@ -25,6 +25,8 @@ mod lock;
 mod stop;
 mod utf8;
 
+mod huge_pages;
+
 mod split;
 
 mod bpe;
@@ -33,6 +35,7 @@ mod vocab;
 
 pub use bpe::{SPACE_MARK, Scratch};
 pub use error::{Error, Result, excerpt, place, problem_excerpt};
+pub use huge_pages::{make_new_room, make_text_room};
 pub use stop::Stop;
 pub use token::{ControlId, DummyPrefix, TokenId};
 pub use vocab::{

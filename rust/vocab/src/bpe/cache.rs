@@ -3,8 +3,8 @@
 //! A replaced unit moves once to its second line, where it replaces the older unit: so a few
 //! frequent units that share a line do not evict each other repeatedly.
 
-use super::huge_pages::HugePages;
 use super::key::{Key, KeyHasher};
+use crate::huge_pages::HugePages;
 use crate::token::TokenId;
 
 /// Number of ids in a place: half a cache line.

@@ -3,9 +3,9 @@
 //! Some tokens are not the result of merging their own text. A whole pre-token with such a text is
 //! that token if the vocabulary says so; a part of a pre-token never is.
 
-use super::huge_pages::HugePages;
 use super::key::{Key, KeyHasher};
 use super::prefetch;
+use crate::huge_pages::HugePages;
 use crate::token::TokenId;
 
 /// Minimum number of bits of the filter for each token.

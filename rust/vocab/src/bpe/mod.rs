@@ -17,7 +17,6 @@ mod bytes;
 mod cache;
 mod chars;
 mod heap_merge;
-mod huge_pages;
 mod interleaved_merge;
 mod key;
 mod known_tokens;

@@ -11,7 +11,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
 
-use super::huge_pages::HugePages;
+use crate::huge_pages::HugePages;
 
 /// A number for a character, a byte or a product of merges.
 pub(super) type Symbol = u32;

@@ -40,6 +40,7 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::bpe::{LONGEST_TEXT, SPACE_MARK, Scratch, Sections};
 use crate::error::{Error, Result};
+use crate::huge_pages::make_room;
 use crate::lock::try_lock;
 use crate::stop::Stop;
 use crate::token::{ControlId, DummyPrefix, TokenId};
@@ -358,6 +359,9 @@ impl Vocab {
             let prefix = self.dummy_prefix() != DummyPrefix::Never;
             self.encode_run(threads, &self.normalise(text), prefix, scratch, &mut ids)
         })?;
+        if text.len() > LONGEST_TEXT {
+            ids.shrink_to_fit();
+        }
         Ok(ids)
     }
 
@@ -843,10 +847,13 @@ impl fmt::Debug for Vocab {
     }
 }
 
-/// An empty list with room for the ids of nearly any text: emoji have more than one id for three
-/// bytes.
+/// An empty list with room for the ids of nearly any text: emoji have more than one id for three bytes. A long text has
+/// more room than most need: what is never written takes no memory, while a list that grows is copied.
 pub fn with_room(text: &str) -> Vec<TokenId> {
-    Vec::with_capacity(text.len() / 5 * 2)
+    let most = if text.len() > LONGEST_TEXT { text.len() / 4 * 3 } else { text.len() / 5 * 2 };
+    let mut ids = Vec::new();
+    make_room(&mut ids, most);
+    ids
 }
 
 /// Whether a token's bytes begin with a space, as a dummy prefix would.

@@ -1,9 +1,11 @@
-//! The memory of tables that are read at random places: huge pages, where the system gives them on request.
+//! Memory in huge pages, where the system gives them on request: tables that are read at random places, and lists that
+//! grow large.
 //!
 //! With pages of 4 KB the processor looks up the address of nearly every place that it reads; two pages of 2 MB hold
-//! the merges of a large vocabulary.
-//! With `unsafe`, because a `Vec` cannot ask for this alignment. No other module sees the pointer. The system keeps
-//! its advice for memory that is freed.
+//! the merges of a large vocabulary. The first write of a page takes 1 to 4 µs: the ids of a document of 5 MB lie in a
+//! thousand pages of 4 KB.
+//! With `unsafe`, because a `Vec` can ask for neither alignment nor pages. No other module sees the pointer. The system
+//! keeps its advice for memory that is freed.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -15,7 +17,7 @@ use std::slice;
 const PAGE: usize = 2 << 20;
 
 /// A fixed number of values, at the beginning of a huge page if they fill one.
-pub(super) struct HugePages<T> {
+pub(crate) struct HugePages<T> {
     /// Dangling for no values.
     values: NonNull<T>,
     count: usize,
@@ -29,19 +31,62 @@ fn layout<T>(count: usize) -> Option<Layout> {
     (values.size() > 0).then_some(aligned)
 }
 
+/// Makes room for `more` values at the end of a list. If huge pages lie in the room, they are asked for.
+pub(crate) fn make_room<T>(list: &mut Vec<T>, more: usize) {
+    list.reserve_exact(more);
+    if let Some((pages, bytes)) = huge_pages(list) {
+        ask(pages, bytes);
+    }
+}
+
+/// Makes room for `more` bytes of a text; if huge pages lie in the room, they are asked for.
+pub fn make_text_room(text: &mut String, more: usize) {
+    // SAFETY: the bytes of the text stay as they are.
+    make_room(unsafe { text.as_mut_vec() }, more);
+}
+
+/// Makes room for `more` values at the end of a list, without the memory that lay there: it is returned to the system,
+/// which gives huge pages when the room is written.
+pub fn make_new_room<T>(list: &mut Vec<T>, more: usize) {
+    make_room(list, more);
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if let Some((pages, bytes)) = huge_pages(list) {
+        // SAFETY: nobody reads room before it is written.
+        unsafe { libc::madvise(pages.cast(), bytes, libc::MADV_DONTNEED) };
+    }
+}
+
+/// The huge pages that lie in the room of a list: their beginning and number of bytes.
+fn huge_pages<T>(list: &mut Vec<T>) -> Option<(*mut u8, usize)> {
+    let room = list.spare_capacity_mut();
+    let memory = room.as_mut_ptr().cast::<u8>();
+    let before = memory.align_offset(PAGE);
+    let bytes = size_of_val(room).checked_sub(before)? / PAGE * PAGE;
+    (bytes > 0).then(|| (memory.wrapping_add(before), bytes))
+}
+
+/// Asks for huge pages for memory that begins at one.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn ask(memory: *mut u8, bytes: usize) {
+    // SAFETY: the advice changes no memory.
+    unsafe { libc::madvise(memory.cast(), bytes, libc::MADV_HUGEPAGE) };
+}
+
+/// Other systems have no such advice, and Miri knows no pages.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn ask(_: *mut u8, _: usize) {}
+
 impl<T: Copy> HugePages<T> {
     /// Returns `count` copies of `value`.
-    pub(super) fn filled(value: T, count: usize) -> Self {
+    pub(crate) fn filled(value: T, count: usize) -> Self {
         const { assert!(size_of::<T>() > 0, "values have a size") }
         let Some(layout) = layout::<T>(count) else { return Self::default() };
         // SAFETY: the layout has a size.
         let memory = unsafe { alloc(layout) };
         let Some(values) = NonNull::new(memory.cast::<T>()) else { handle_alloc_error(layout) };
-        // The first write of a page allocates it. Miri knows no pages.
-        #[cfg(all(target_os = "linux", not(miri)))]
+        // Before the first write of a page, which allocates it.
         if layout.align() >= PAGE {
-            // SAFETY: the memory begins at a page and has that many bytes; the advice changes none of them.
-            unsafe { libc::madvise(memory.cast(), layout.size(), libc::MADV_HUGEPAGE) };
+            ask(memory, layout.size());
         }
         for at in 0..count {
             // SAFETY: the memory has `count` values.
@@ -61,7 +106,7 @@ impl<T> Default for HugePages<T> {
 impl<T> Deref for HugePages<T> {
     type Target = [T];
 
-    #[inline(always)]
+    #[inline]
     fn deref(&self) -> &[T] {
         // SAFETY: the memory has `count` values, all of them written, and lives as long as `self`.
         unsafe { slice::from_raw_parts(self.values.as_ptr(), self.count) }
@@ -69,7 +114,7 @@ impl<T> Deref for HugePages<T> {
 }
 
 impl<T> DerefMut for HugePages<T> {
-    #[inline(always)]
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as for `deref`; nobody else has the values.
         unsafe { slice::from_raw_parts_mut(self.values.as_ptr(), self.count) }
@@ -92,11 +137,14 @@ unsafe impl<T: Sync> Sync for HugePages<T> {}
 
 #[cfg(test)]
 mod tests {
-    use super::{HugePages, PAGE};
+    use super::{HugePages, PAGE, make_new_room, make_text_room};
 
     #[test]
     fn values_are_those_that_were_written() {
-        for count in [0, 1, 1000, PAGE / 8 - 1, PAGE / 8, PAGE / 8 + 1] {
+        // Miri takes minutes for the values of a page.
+        let large = [PAGE / 8 - 1, PAGE / 8, PAGE / 8 + 1];
+        let large = if cfg!(miri) { &[] } else { &large[..] };
+        for &count in [0, 1, 1000].iter().chain(large) {
             let mut values = HugePages::filled(7_u64, count);
             assert_eq!(values.len(), count);
             assert!(values.iter().all(|&value| value == 7));
@@ -107,6 +155,22 @@ mod tests {
             let starts = values.as_ptr() as usize;
             let is_large = cfg!(target_os = "linux") && count * 8 >= PAGE;
             assert!(!is_large || starts.is_multiple_of(PAGE));
+        }
+    }
+
+    #[test]
+    fn room_keeps_what_a_list_has() {
+        for more in [0, 1, if cfg!(miri) { 1000 } else { 3 * PAGE }] {
+            let mut list = vec![7_u8, 8];
+            make_new_room(&mut list, more);
+            assert!(list.capacity() >= 2 + more);
+            list.resize(2 + more, 9);
+            assert_eq!(list[..2], [7, 8]);
+            assert!(list[2..].iter().all(|&value| value == 9));
+            let mut text = "é".to_owned();
+            make_text_room(&mut text, more);
+            assert!(text.capacity() >= 2 + more);
+            assert_eq!(text, "é");
         }
     }
 
