@@ -1,7 +1,7 @@
 //! `Vocab`.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use chatcodec::{
     DummyPrefix, FolderHints, Spelling, TokenId, Vocab as CoreVocab, VocabFiles, VocabOptions,
@@ -79,6 +79,12 @@ fn spelling(word: &str) -> PyResult<Spelling> {
     }
 }
 
+/// Makes what a first call would make: a thread's working memory, and the classes of characters.
+fn warm(vocab: &CoreVocab) {
+    // A vocabulary that has no token for this text has made them too.
+    let _ = vocab.try_encode("a \u{597d}");
+}
+
 /// The vocabulary of a path, read with the interpreter released.
 pub(crate) fn load(py: Python<'_>, path: PathBuf, options: VocabOptions) -> PyResult<Vocab> {
     let name = path.display().to_string();
@@ -91,7 +97,7 @@ pub(crate) fn load(py: Python<'_>, path: PathBuf, options: VocabOptions) -> PyRe
         heap::reserve();
         let files = read_files(&path)?;
         let hints = Arc::new(read_hints(&path, &files));
-        let vocab = CoreVocab::load_files(VocabFiles { files, options });
+        let vocab = CoreVocab::load_files(VocabFiles { files, options }).inspect(warm);
         heap::give_back();
         Ok::<_, PyErr>((vocab, hints))
     })?;
@@ -290,7 +296,13 @@ impl Vocab {
     /// The vocabulary of the package: InternLM2's layout of ids, with merges of its own.
     #[staticmethod]
     fn embedded() -> Self {
-        Self::new(CoreVocab::embedded())
+        static READY: Once = Once::new();
+        let vocab = CoreVocab::embedded();
+        READY.call_once(|| {
+            warm(&vocab);
+            heap::give_back();
+        });
+        Self::new(vocab)
     }
 
     /// Where it was read from: a path, and the name and the revision on the hub.
