@@ -21,11 +21,10 @@
 mod error;
 mod token;
 
+mod huge_pages;
 mod lock;
 mod stop;
 mod utf8;
-
-mod huge_pages;
 
 mod split;
 
