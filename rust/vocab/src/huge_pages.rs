@@ -31,10 +31,12 @@ fn layout<T>(count: usize) -> Option<Layout> {
     (values.size() > 0).then_some(aligned)
 }
 
-/// Makes room for `more` values at the end of a list. If huge pages lie in the room, they are asked for.
+/// Makes room for `more` values at the end of a list; none if the system has less memory, as the list may need less.
+/// If huge pages lie in the room, they are asked for.
 pub(crate) fn make_room<T>(list: &mut Vec<T>, more: usize) {
-    list.reserve_exact(more);
-    if let Some((pages, bytes)) = huge_pages(list) {
+    if list.try_reserve_exact(more).is_ok()
+        && let Some((pages, bytes)) = huge_pages(list)
+    {
         ask(pages, bytes);
     }
 }
@@ -172,6 +174,9 @@ mod tests {
             assert!(text.capacity() >= 2 + more);
             assert_eq!(text, "é");
         }
+        let mut list = vec![7_u8, 8];
+        make_new_room(&mut list, usize::MAX);
+        assert_eq!(list, [7, 8]);
     }
 
     #[test]
