@@ -118,7 +118,7 @@ deny:
 	cargo deny check
 
 # The tests that end in minutes under Miri: those that load a vocabulary do not. They run every
-# `unsafe` block of the two crates.
+# `unsafe` block of the two crates but advice to the system about memory.
 MIRI_TESTS := pattern vocab::base64 bpe::cache huge_pages bpe::parallel \
   bpe::text_cache::tests::a_text split::tests::masks split::tests::digits
 # With AVX2, so that Miri takes the way of the vectors.

@@ -81,7 +81,7 @@ mod reader;
 
 pub use chatcodec_vocab::{
     ControlId, DummyPrefix, Error as VocabError, Spelling, Stop, TextToken, TokenId, Vocab,
-    VocabFiles, VocabOptions, VocabReport, excerpt, make_new_room, make_text_room, place,
+    VocabFiles, VocabOptions, VocabReport, excerpt, make_text_room, place,
 };
 pub use codec::{Codec, Parsed, collect};
 pub use collect::Collector;

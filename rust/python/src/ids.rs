@@ -314,7 +314,7 @@ pub(crate) fn long_text<'a>(given: &'a Bound<'_, PyString>, path: &str) -> PyRes
         if copy.capacity() - copy.len() < part.len() {
             // As if the rest had as many bytes a character.
             let done = copy.len() + part.len();
-            let expected = (done as u64 * count as u64 / end as u64) as usize;
+            let expected = (done as u128 * count as u128 / end as u128) as usize;
             let more = (expected + expected / 16 - copy.len()).max(copy.len() / 4);
             make_text_room(&mut copy, more);
         }

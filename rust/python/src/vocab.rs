@@ -1,7 +1,8 @@
 //! `Vocab`.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chatcodec::{
     DummyPrefix, FolderHints, Spelling, TokenId, Vocab as CoreVocab, VocabFiles, VocabOptions,
@@ -46,6 +47,14 @@ impl Vocab {
         Self { inner, hints: Arc::default(), origin: None }
     }
 
+    /// The same vocabulary, with what its first call would make: a thread's working memory, and the classes of
+    /// characters.
+    fn warm(self) -> Self {
+        // A vocabulary that has no token for this text has made them too.
+        let _ = self.inner.try_encode("a \u{597d}");
+        self
+    }
+
     /// The same vocabulary, with where it was read from.
     pub(crate) fn read_from(self, origin: Option<Arc<Origin>>) -> Self {
         Self { origin, ..self }
@@ -79,10 +88,13 @@ fn spelling(word: &str) -> PyResult<Spelling> {
     }
 }
 
-/// Makes what a first call would make: a thread's working memory, and the classes of characters.
-fn warm(vocab: &CoreVocab) {
-    // A vocabulary that has no token for this text has made them too.
-    let _ = vocab.try_encode("a \u{597d}");
+/// The vocabulary of the package.
+pub(crate) fn embedded(py: Python<'_>) -> CoreVocab {
+    static IS_LOADED: AtomicBool = AtomicBool::new(false);
+    if IS_LOADED.swap(true, Ordering::Relaxed) {
+        return CoreVocab::embedded();
+    }
+    py.detach(|| heap::loading(CoreVocab::embedded))
 }
 
 /// The vocabulary of a path, read with the interpreter released.
@@ -94,11 +106,9 @@ pub(crate) fn load(py: Python<'_>, path: PathBuf, options: VocabOptions) -> PyRe
     let origin = absolute.map(|path| Arc::new(Origin { path, model: None, revision: None }));
     // On this thread, whose freed memory the first text uses again.
     let (vocab, hints) = py.detach(|| {
-        heap::reserve();
         let files = read_files(&path)?;
         let hints = Arc::new(read_hints(&path, &files));
-        let vocab = CoreVocab::load_files(VocabFiles { files, options }).inspect(warm);
-        heap::give_back();
+        let vocab = heap::loading(|| CoreVocab::load_files(VocabFiles { files, options }));
         Ok::<_, PyErr>((vocab, hints))
     })?;
     let inner = vocab.map_err(|error| raise_in(error, Some(&name)))?;
@@ -245,7 +255,7 @@ impl Vocab {
         pattern: Option<Bound<'py, PyString>>,
     ) -> PyResult<Self> {
         let options = LoadOptions { text_tokens, special_tokens, pattern }.read()?;
-        load(py, path, options)
+        load(py, path, options).map(Self::warm)
     }
 
     /// Reads the vocabulary of a model on the Hugging Face hub, such as `"Qwen/Qwen3-8B"`; or, if
@@ -290,19 +300,13 @@ impl Vocab {
             origin.model = Some(name_or_dir.str()?.to_string());
             origin.revision = revision.map(str::to_owned);
         }
-        Ok(vocab)
+        Ok(vocab.warm())
     }
 
     /// The vocabulary of the package: InternLM2's layout of ids, with merges of its own.
     #[staticmethod]
-    fn embedded() -> Self {
-        static READY: Once = Once::new();
-        let vocab = CoreVocab::embedded();
-        READY.call_once(|| {
-            warm(&vocab);
-            heap::give_back();
-        });
-        Self::new(vocab)
+    fn embedded(py: Python<'_>) -> Self {
+        Self::new(embedded(py)).warm()
     }
 
     /// Where it was read from: a path, and the name and the revision on the hub.
@@ -522,14 +526,12 @@ impl Vocab {
         }
         let (files, (text_tokens, special_tokens, pattern), appended, aliases) = pickled;
         let vocab = if is_embedded {
-            CoreVocab::embedded()
+            embedded(py)
         } else {
             let files =
                 files.into_iter().map(|(name, bytes)| (name, bytes.as_bytes().into())).collect();
             let options = VocabOptions { text_tokens, special_tokens, pattern };
-            let vocab = CoreVocab::load_files(VocabFiles { files, options }).map_err(raise)?;
-            heap::give_back();
-            vocab
+            heap::loading(|| CoreVocab::load_files(VocabFiles { files, options })).map_err(raise)?
         };
         vocab.restore(&appended, &aliases).map(Self::new).map_err(raise)
     }

@@ -6,7 +6,8 @@
 //! thousand pages of 4 KB.
 //! With `unsafe`, because a `Vec` can ask for neither alignment nor pages. No other module sees the pointer. The system
 //! keeps its advice for memory that is freed.
-#![allow(unsafe_code)]
+// Tables are read in loops that are one function.
+#![allow(unsafe_code, clippy::inline_always)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -32,46 +33,33 @@ fn layout<T>(count: usize) -> Option<Layout> {
 }
 
 /// Makes room for `more` values at the end of a list; none if the system has less memory, as the list may need less.
-/// If huge pages lie in the room, they are asked for.
+/// Large room is asked for in huge pages.
 pub(crate) fn make_room<T>(list: &mut Vec<T>, more: usize) {
-    if list.try_reserve_exact(more).is_ok()
-        && let Some((pages, bytes)) = huge_pages(list)
-    {
-        ask(pages, bytes);
+    if list.try_reserve_exact(more).is_ok() {
+        let room = list.spare_capacity_mut();
+        ask(room.as_mut_ptr().cast(), size_of_val(room));
     }
 }
 
-/// Makes room for `more` bytes of a text; if huge pages lie in the room, they are asked for.
+/// [`make_room`] for bytes of a text.
 pub fn make_text_room(text: &mut String, more: usize) {
     // SAFETY: the bytes of the text stay as they are.
     make_room(unsafe { text.as_mut_vec() }, more);
 }
 
-/// Makes room for `more` values at the end of a list, without the memory that lay there: it is returned to the system,
-/// which gives huge pages when the room is written.
-pub fn make_new_room<T>(list: &mut Vec<T>, more: usize) {
-    make_room(list, more);
-    #[cfg(all(target_os = "linux", not(miri)))]
-    if let Some((pages, bytes)) = huge_pages(list) {
-        // SAFETY: nobody reads room before it is written.
-        unsafe { libc::madvise(pages.cast(), bytes, libc::MADV_DONTNEED) };
-    }
-}
-
-/// The huge pages that lie in the room of a list: their beginning and number of bytes.
-fn huge_pages<T>(list: &mut Vec<T>) -> Option<(*mut u8, usize)> {
-    let room = list.spare_capacity_mut();
-    let memory = room.as_mut_ptr().cast::<u8>();
-    let before = memory.align_offset(PAGE);
-    let bytes = size_of_val(room).checked_sub(before)? / PAGE * PAGE;
-    (bytes > 0).then(|| (memory.wrapping_add(before), bytes))
-}
-
-/// Asks for huge pages for memory that begins at one.
+/// Asks for huge pages for memory that has some, and for the rest of its first and last page: where all of a block is
+/// one mapping of the system, it stays one, which can grow.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn ask(memory: *mut u8, bytes: usize) {
-    // SAFETY: the advice changes no memory.
-    unsafe { libc::madvise(memory.cast(), bytes, libc::MADV_HUGEPAGE) };
+    let (from, to) = (memory as usize, memory as usize + bytes);
+    if from.next_multiple_of(PAGE) + PAGE <= to {
+        // SAFETY: no memory is needed for the answer.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let before = from % page;
+        let bytes = (before + bytes).next_multiple_of(page);
+        // SAFETY: the advice changes no memory.
+        unsafe { libc::madvise(memory.wrapping_sub(before).cast(), bytes, libc::MADV_HUGEPAGE) };
+    }
 }
 
 /// Other systems have no such advice, and Miri knows no pages.
@@ -87,9 +75,7 @@ impl<T: Copy> HugePages<T> {
         let memory = unsafe { alloc(layout) };
         let Some(values) = NonNull::new(memory.cast::<T>()) else { handle_alloc_error(layout) };
         // Before the first write of a page, which allocates it.
-        if layout.align() >= PAGE {
-            ask(memory, layout.size());
-        }
+        ask(memory, layout.size());
         for at in 0..count {
             // SAFETY: the memory has `count` values.
             unsafe { values.add(at).write(value) };
@@ -108,7 +94,7 @@ impl<T> Default for HugePages<T> {
 impl<T> Deref for HugePages<T> {
     type Target = [T];
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &[T] {
         // SAFETY: the memory has `count` values, all of them written, and lives as long as `self`.
         unsafe { slice::from_raw_parts(self.values.as_ptr(), self.count) }
@@ -116,7 +102,7 @@ impl<T> Deref for HugePages<T> {
 }
 
 impl<T> DerefMut for HugePages<T> {
-    #[inline]
+    #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as for `deref`; nobody else has the values.
         unsafe { slice::from_raw_parts_mut(self.values.as_ptr(), self.count) }
@@ -139,7 +125,7 @@ unsafe impl<T: Sync> Sync for HugePages<T> {}
 
 #[cfg(test)]
 mod tests {
-    use super::{HugePages, PAGE, make_new_room, make_text_room};
+    use super::{HugePages, PAGE, make_room, make_text_room};
 
     #[test]
     fn values_are_those_that_were_written() {
@@ -164,7 +150,7 @@ mod tests {
     fn room_keeps_what_a_list_has() {
         for more in [0, 1, if cfg!(miri) { 1000 } else { 3 * PAGE }] {
             let mut list = vec![7_u8, 8];
-            make_new_room(&mut list, more);
+            make_room(&mut list, more);
             assert!(list.capacity() >= 2 + more);
             list.resize(2 + more, 9);
             assert_eq!(list[..2], [7, 8]);
@@ -175,7 +161,7 @@ mod tests {
             assert_eq!(text, "é");
         }
         let mut list = vec![7_u8, 8];
-        make_new_room(&mut list, usize::MAX);
+        make_room(&mut list, usize::MAX);
         assert_eq!(list, [7, 8]);
     }
 

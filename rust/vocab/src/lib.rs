@@ -34,7 +34,7 @@ mod vocab;
 
 pub use bpe::{SPACE_MARK, Scratch};
 pub use error::{Error, Result, excerpt, place, problem_excerpt};
-pub use huge_pages::{make_new_room, make_text_room};
+pub use huge_pages::make_text_room;
 pub use stop::Stop;
 pub use token::{ControlId, DummyPrefix, TokenId};
 pub use vocab::{

@@ -17,7 +17,7 @@ use crate::errors::{FormatError, raise, raise_in};
 use crate::format::Format;
 use crate::reader::{ReaderGiven, ToldReader, known_reader, told_reader};
 use crate::template::Template;
-use crate::vocab::{Origin, Vocab, load};
+use crate::vocab::{Origin, Vocab, embedded, load};
 
 impl Codec {
     /// A codec of a format or a `Template`, as `Codec` takes them.
@@ -268,7 +268,7 @@ fn vocab_of<'py>(
     }
     // A string alone: a path of this name is `./embedded`, or no string.
     if vocab.cast::<PyString>().is_ok_and(|name| name == EMBEDDED) {
-        return Ok((Bound::new(py, Vocab::new(CoreVocab::embedded()))?, None));
+        return Ok((Bound::new(py, Vocab::new(embedded(py)))?, None));
     }
     let path: PathBuf = vocab.extract()?;
     let file = path.display().to_string();

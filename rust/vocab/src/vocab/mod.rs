@@ -359,9 +359,7 @@ impl Vocab {
             let prefix = self.dummy_prefix() != DummyPrefix::Never;
             self.encode_run(threads, &self.normalise(text), prefix, scratch, &mut ids)
         })?;
-        if text.len() > LONGEST_TEXT {
-            ids.shrink_to_fit();
-        }
+        ids.shrink_to_fit();
         Ok(ids)
     }
 
@@ -847,12 +845,10 @@ impl fmt::Debug for Vocab {
     }
 }
 
-/// An empty list with room for the ids of nearly any text: emoji have more than one id for three bytes. A long text has
-/// more room than most need: what is never written takes no memory, while a list that grows is copied.
+/// An empty list with room for the ids of nearly any text: emoji have up to twelve ids for twenty bytes.
 pub fn with_room(text: &str) -> Vec<TokenId> {
-    let most = if text.len() > LONGEST_TEXT { text.len() / 4 * 3 } else { text.len() / 5 * 2 };
     let mut ids = Vec::new();
-    make_room(&mut ids, most);
+    make_room(&mut ids, text.len() / 8 * 5);
     ids
 }
 
