@@ -41,7 +41,7 @@ pub(crate) fn make_room<T>(list: &mut Vec<T>, more: usize) {
     }
 }
 
-/// [`make_room`] for bytes of a text.
+/// Makes room for `more` bytes at the end of a text; large room is asked for in huge pages.
 pub fn make_text_room(text: &mut String, more: usize) {
     // SAFETY: the bytes of the text stay as they are.
     make_room(unsafe { text.as_mut_vec() }, more);
