@@ -157,6 +157,18 @@ def test_text_after_the_turns_end_that_spells_control_is_refused(
         embedded.extend(prompt, completion, NEXT)
 
 
+@pytest.mark.parametrize("text", ["assistant", "assistan"])
+def test_ids_after_an_end_that_is_told_late_are_refused(text: str) -> None:
+    """`assistant` may go on as a header, so a stream tells the turn's end when it is finished."""
+    codec = data.load_format("harmony", "gpt-oss")
+    prompt = codec.encode([], add_generation_prompt=True)
+    stop = codec.vocab.control["<|return|>"]
+    answer = [*codec.vocab.encode(text), stop]
+    assert codec.extend(prompt, answer, []).ids[-1] == stop
+    with pytest.raises(MessageError, match="goes on after its turn has ended"):
+        codec.extend(prompt, [*answer, stop], [])
+
+
 def test_what_would_be_read_as_another_turn_is_noted() -> None:
     codec = data.load_format("glm4", "glm4")
     prompt = codec.encode(ASK)

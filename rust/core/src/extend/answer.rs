@@ -154,10 +154,16 @@ impl Answer {
         let before = begun.saturating_sub(pushed);
         pushed = pushed.saturating_sub(begun);
         let end = events.iter().position(is_end);
-        let is_ended = end.is_some_and(|end| end < pushed);
-        let ids = end.filter(|_| is_ended).map_or(completion.len(), |end| {
-            (events[end].tokens.end.saturating_sub(base) as usize).min(completion.len())
-        });
+        let length = completion.len();
+        let ids_to =
+            |end: usize| (events[end].tokens.end.saturating_sub(base) as usize).min(length);
+        let is_start = |event: &Event| matches!(event.kind, EventKind::TurnStart { .. });
+        let opens_another =
+            end.is_some_and(|end| end >= pushed && events[end + 1..].iter().any(is_start));
+        // While a header may go on, an end is told late: ids may follow it.
+        let is_late = |end: usize| ids_to(end) < length && !opens_another;
+        let is_ended = end.is_some_and(|end| end < pushed || is_late(end));
+        let ids = end.filter(|_| is_ended).map_or(length, ids_to);
         let last = completion[..ids].last().copied();
         let is_control = last.is_some_and(|last| codec.vocab().is_control(last));
         let ended = match last {
@@ -167,9 +173,6 @@ impl Answer {
             _ => Ended::ByText,
         };
         let rest = rest_of(codec, completion, ids, ended)?;
-        let is_start = |event: &Event| matches!(event.kind, EventKind::TurnStart { .. });
-        let opens_another =
-            !is_ended && end.is_some_and(|end| events[end + 1..].iter().any(is_start));
         events.truncate(end.map_or(events.len(), |end| end + 1));
         pushed = pushed.min(events.len());
         let mut within_call = false;
