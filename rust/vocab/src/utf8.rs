@@ -18,6 +18,16 @@ pub(crate) fn char_at(text: &[u8], at: usize) -> (u32, usize) {
     }
 }
 
+/// The same for a character beyond ASCII that is all there, without a branch.
+#[inline]
+pub(crate) fn wide_char(bytes: [u8; 4]) -> (u32, usize) {
+    let [first, second, third, fourth] = bytes.map(u32::from);
+    let more = |byte: u32| byte & 0x3F;
+    let length = 2 + usize::from(first >= 0xE0) + usize::from(first >= 0xF0);
+    let all = (first & 0x1F) << 18 | more(second) << 12 | more(third) << 6 | more(fourth);
+    (all >> (6 * (4 - length)) & 0x1F_FFFF, length)
+}
+
 /// The last bytes of a text, padded with NUL.
 #[cold]
 fn last_bytes(text: &[u8], at: usize) -> [u8; 4] {

@@ -257,20 +257,24 @@ impl ByteBpe {
     fn push_text(&self, text: &str, span: Range<usize>, units: &mut Units<'_, Self>) -> Result<()> {
         let base = span.start;
         let mut start = base;
-        self.splitter.ends(&text[span], |Ends { from, mut places, mut wide }| {
+        self.splitter.ends(&text[span], |Ends { from, mut places, is_wide }| {
             let from = base + from;
+            let mut long = match is_wide {
+                false => 0,
+                true if start < from => places,
+                true => ends_of_long(places),
+            };
             while places != 0 {
-                // Pre-tokens before the first character beyond ASCII.
-                let last = (u64::BITS - 1).min(wide.trailing_zeros());
-                let ascii = places & u64::MAX >> (u64::BITS - 1 - last);
-                if ascii != 0 {
-                    start = units.push_ends(start, from, ascii, false);
-                    places &= !ascii;
+                let before_long = (long & long.wrapping_neg()).wrapping_sub(1);
+                let short = places & before_long;
+                if short != 0 {
+                    start = units.push_ends(start, from, short, false);
+                    places &= !short;
                     continue;
                 }
                 let end = places.trailing_zeros();
                 places &= places - 1;
-                wide &= u64::MAX << end;
+                long &= long - 1;
                 let unit = start..from + end as usize;
                 start = unit.end;
                 self.push_pre_token(text, unit, units);
@@ -354,6 +358,15 @@ impl Whole {
         let chars = chars.collect();
         Ok(Some(Self { spellings, ids, chars }))
     }
+}
+
+/// The ends of pre-tokens of more than [`SHORT`] bytes; the first begins at place 0.
+#[inline(always)]
+fn ends_of_long(ends: u64) -> u64 {
+    let near = (ends | 1) << 1;
+    let near = near | near << 1;
+    let near = near | near << 2;
+    ends & !(near | near << 4)
 }
 
 fn check_tokens(tokens: &[ByteToken<'_>]) -> Result<()> {

@@ -7,7 +7,7 @@
 
 use super::masks::{Cases, Masks, controls};
 use super::scan::Digits;
-use super::wide::Letters;
+use super::wide::{Letters, Others};
 
 /// Number of bytes in a block.
 pub(crate) const BLOCK: usize = 64;
@@ -18,22 +18,19 @@ pub(super) const AHEAD: usize = 2;
 /// What letters make a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Words {
-    /// All letters; a contraction is a piece: cl100k.
-    Whole,
-    /// `UPPER*LOWER+|UPPER+LOWER*`: o200k, where a contraction joins the word before it if there are any.
-    Cased { contractions: bool },
+    /// All letters, with marks or without; a contraction is a piece: cl100k.
+    Whole { marks: bool },
+    /// `UPPER*LOWER+|UPPER+LOWER*`: o200k, where a contraction joins the word before it if there are any. With `han`,
+    /// Chinese is no part of a word.
+    Cased { contractions: bool, han: bool },
     /// All letters, and no contractions; white space ends at a number as at the end of a text: DeepSeek-V3.
     BetweenNumbers,
 }
 
 /// A bit for each place of a block where a piece certainly begins, without the first place; and, if there is such a
-/// place, a bit for each byte beyond ASCII.
+/// place, whether a byte is beyond ASCII.
 #[inline(always)]
-pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64, u64) {
-    // Nothing is certain near a character that is not known.
-    if block[..=AHEAD].iter().any(|byte| !Letters::may_have(*byte, words)) {
-        return (0, 0);
-    }
+pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64, bool) {
     let masks = Masks::of(block);
     let first_wide = block.get(masks.wide.trailing_zeros() as usize);
     let letters = match first_wide {
@@ -43,26 +40,35 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
         // All characters before the first unknown one, or in the whole block, are ASCII.
         _ => Letters::default(),
     };
-    let unknown_letters = masks.wide & !letters.all;
-    let unknown = match words {
-        // A control character is of no alternative.
-        Words::BetweenNumbers => unknown_letters | controls(block),
-        Words::Whole | Words::Cased { .. } => unknown_letters,
-    };
+    let further = masks.wide & !letters.all;
+    let others = if further == 0 { Others::default() } else { Others::of(block, further, words) };
+    // A control character is of no alternative.
+    let controls = if words == Words::BetweenNumbers { controls(block) } else { 0 };
+    let unmatched = others.unmatched | controls;
+    let unknown = further & !(others.letter | others.sign | others.chinese | others.unmatched);
     // Places after an unknown character are not used.
     let count = unknown.trailing_zeros();
-    let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return (0, 0) };
+    let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return (0, false) };
     let mut certain = u64::MAX >> (u64::BITS - before);
     let Masks { number, space, newline, blank, apostrophe, .. } = masks;
-    let letter = masks.letter | letters.all;
-    let other = !(letter | number | space);
+    let letter = masks.letter | letters.all | others.letter;
+    let other = !(letter | number | space | others.chinese | unmatched);
     let (after_space, after_blank) = (space << 1, blank << 1);
     let (after_letter, after_number, after_other) = (letter << 1, number << 1, other << 1);
     // White space except newlines.
     let gap = space & !newline;
     let signs = other & !after_other & !after_blank;
     // A single sign joins the letters after it, and so does the last character of a gap.
-    let first_letters = letter & !after_letter & !(gap << 1) & !(signs << 1);
+    let joined = match words {
+        // Signs and letters of ASCII alone, and characters of no alternative.
+        Words::BetweenNumbers => {
+            (gap | controls) << 1 | signs << 1 & masks.letter | others.after(unmatched)
+        }
+        Words::Whole { .. } | Words::Cased { .. } => {
+            (gap | signs) << 1 | others.after(signs & others.sign)
+        }
+    };
+    let first_letters = letter & !after_letter & !joined;
     let numbers = match digits {
         Digits::One => number,
         Digits::Many => number & !after_number,
@@ -73,14 +79,15 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
     let gaps = space & !after_space & !taken;
     // The last character of a gap is separate, or joins the next piece.
     let last = match words {
-        Words::BetweenNumbers => gap & !((space | number) >> 1),
-        Words::Whole | Words::Cased { .. } => gap & !(space >> 1),
+        Words::BetweenNumbers => gap & !((space | number | others.chinese) >> 1),
+        Words::Whole { .. } | Words::Cased { .. } => gap & !(space >> 1),
     };
     // A gap after a newline begins a piece unless another newline follows it.
     let after_newline = gap & (newline << 1);
     let ends = gap.wrapping_add(after_newline) & !gap;
     let before_newline = after_newline != 0 && ends & newline != 0;
-    let mut starts = first_letters | signs | numbers | gaps | last;
+    let chinese = others.chinese & !(others.chinese << 1);
+    let mut starts = first_letters | signs | numbers | gaps | last | chinese;
     if before_newline {
         // Rare: up to the first such gap.
         certain &= below_first(after_newline);
@@ -94,7 +101,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
         certain &= (1 << going_on) - 1;
     }
     match words {
-        Words::Whole => {
+        Words::Whole { .. } => {
             let mut contractions = apostrophe & signs & certain;
             while contractions != 0 {
                 let at = contractions.trailing_zeros() as usize;
@@ -102,10 +109,18 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
                 starts |= contraction(block, at).map_or(0, |length| place(at + length));
             }
         }
-        Words::BetweenNumbers => {}
-        Words::Cased { contractions } => {
+        Words::BetweenNumbers => {
+            starts |= unmatched & !(unmatched << 1);
+            starts |= controls & letter >> 1 | others.before(letter) & unmatched;
+            // The letters that a sign joins.
+            let ascii = run_from(masks.letter, signs << 1 & masks.letter);
+            starts |= ascii << 1 & letter & !masks.letter;
+        }
+        Words::Cased { contractions, .. } => {
             let Cases { upper, slash } = Cases::of(block);
-            let upper = upper & masks.letter | letters.upper;
+            let upper = upper & masks.letter | letters.upper | others.upper;
+            // Whether a word ends before this letter depends on what follows.
+            certain &= below_first(upper & others.caseless << 1);
             starts |= upper & ((letter & !upper) << 1);
             // Rare: a slash after such newlines joins them.
             certain &= below_first(slash & taken << 1);
@@ -114,7 +129,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
             }
         }
     }
-    (starts & certain & !1, masks.wide)
+    (starts & certain & !1, masks.wide != 0)
 }
 
 /// All places below the first of a mask; all places if it is empty.

@@ -153,6 +153,88 @@ impl Masks {
     }
 }
 
+/// The first bytes of characters beyond ASCII.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Firsts {
+    pub(super) all: u64,
+    /// Of most of the ideographs: from U+4E00 to U+9F7F.
+    pub(super) ideographs: u64,
+    /// From U+3040 to U+30FF: the letters of hiragana and katakana, and others.
+    pub(super) kana: u64,
+    pub(super) kana_letters: u64,
+}
+
+impl Firsts {
+    #[inline(always)]
+    pub(super) fn of(block: &[u8; BLOCK]) -> Self {
+        by_processor!(Self::of_vectors, Self::of_bytes, block)
+    }
+
+    /// The same, one byte after another.
+    pub(super) fn of_bytes(block: &[u8; BLOCK]) -> Self {
+        let mut firsts = Self::default();
+        for (at, &byte) in block.iter().enumerate() {
+            let second = block.get(at + 1).copied().unwrap_or_default();
+            let is_ideograph = match byte {
+                0xE4 => second >= 0xB8,
+                0xE5..=0xE8 => true,
+                0xE9 => second < 0xBE,
+                _ => false,
+            };
+            let third = block.get(at + 2).copied().unwrap_or_default();
+            let is_kana = byte == 0xE3 && (0x81..=0x83).contains(&second);
+            let is_other = match second {
+                0x81 => third == 0x80,
+                0x82 => (0x97..=0x9C).contains(&third) || third == 0xA0,
+                _ => third == 0xBB,
+            };
+            let set = |mask: &mut u64, is: bool| *mask |= u64::from(is) << at;
+            set(&mut firsts.all, byte >= 0xC0);
+            set(&mut firsts.ideographs, is_ideograph);
+            set(&mut firsts.kana, is_kana);
+            set(&mut firsts.kana_letters, is_kana && !is_other);
+        }
+        firsts
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn of_vectors(block: &[u8; BLOCK]) -> Self {
+        use std::arch::x86_64::{
+            _mm256_and_si256, _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_or_si256,
+            _mm256_set1_epi8, _mm256_slli_epi16,
+        };
+        let mut firsts = Self::default();
+        let [mut e3, mut e4, mut e9, mut high, mut highest] = [0; 5];
+        let [mut x80, mut x81, mut x82, mut x83, mut marks, mut dot] = [0; 6];
+        for (nth, vector) in vectors(block).into_iter().enumerate() {
+            let is = |byte: u8| _mm256_cmpeq_epi8(vector, _mm256_set1_epi8(byte.cast_signed()));
+            let from = |byte: u8| within(vector, byte, u8::MAX - byte + 1);
+            let bits = |vector| u64::from(_mm256_movemask_epi8(vector) as u32) << (32 * nth);
+            // Their two highest bits are set.
+            firsts.all |= bits(_mm256_and_si256(vector, _mm256_slli_epi16::<1>(vector)));
+            firsts.ideographs |= bits(within(vector, 0xE5, 4));
+            e3 |= bits(is(0xE3));
+            e4 |= bits(is(0xE4));
+            e9 |= bits(is(0xE9));
+            high |= bits(from(0xB8));
+            highest |= bits(from(0xBE));
+            x80 |= bits(is(0x80));
+            x81 |= bits(is(0x81));
+            x82 |= bits(is(0x82));
+            x83 |= bits(is(0x83));
+            marks |= bits(_mm256_or_si256(within(vector, 0x97, 6), is(0xA0)));
+            dot |= bits(is(0xBB));
+        }
+        firsts.ideographs |= e4 & high >> 1 | e9 & !(highest >> 1);
+        let second = |mask: u64, others: u64| e3 & mask >> 1 & !(others >> 2);
+        firsts.kana = second(x81 | x82 | x83, 0);
+        firsts.kana_letters = second(x81, x80) | second(x82, marks) | second(x83, dot);
+        firsts
+    }
+}
+
 /// What o200k's patterns ask beside [`Masks`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Cases {

@@ -58,14 +58,14 @@ pub(crate) struct Ends {
     pub(crate) from: usize,
     /// Bit `n`: a piece ends `n` bytes after `from`.
     pub(crate) places: u64,
-    /// Bit `n`: the byte `n` bytes after `from` may be beyond ASCII.
-    pub(crate) wide: u64,
+    /// Whether a byte may be beyond ASCII.
+    pub(crate) is_wide: bool,
 }
 
 impl Ends {
     /// The end of one piece.
     fn one(at: usize) -> Self {
-        Self { from: at - 1, places: 1 << 1, wide: 1 }
+        Self { from: at - 1, places: 1 << 1, is_wide: true }
     }
 }
 

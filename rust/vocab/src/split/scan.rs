@@ -117,17 +117,17 @@ pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(Ends)) {
     match known {
         Known::Gpt2 => pieces(text, |at| scanner.gpt2(at), next, each_piece),
         Known::Cl100k { contractions, digits, whole_end, marks: false } => scanner.blocks(
-            |block| blocks::starts(block, digits, Words::Whole),
+            |block| blocks::starts(block, digits, Words::Whole { marks: false }),
             |at| scanner.cl100k(at, LETTER, contractions, digits, whole_end),
             each,
         ),
         Known::Cl100k { contractions, digits, whole_end, marks: true } => scanner.blocks(
-            |block| blocks::starts(block, digits, Words::Whole),
+            |block| blocks::starts(block, digits, Words::Whole { marks: true }),
             |at| scanner.cl100k(at, LETTER | MARK, contractions, digits, whole_end),
             each,
         ),
         Known::O200k { contractions, digits, han } => {
-            let words = Words::Cased { contractions: contractions != Contractions::No };
+            let words = Words::Cased { contractions: contractions != Contractions::No, han };
             scanner.blocks(
                 |block| blocks::starts(block, digits, words),
                 |at| {
@@ -243,7 +243,7 @@ impl Scanner<'_> {
     #[inline(always)]
     fn blocks(
         self,
-        starts: impl Fn(&[u8; blocks::BLOCK]) -> (u64, u64),
+        starts: impl Fn(&[u8; blocks::BLOCK]) -> (u64, bool),
         mut end_of_match: impl FnMut(usize) -> usize,
         mut each: impl FnMut(Ends),
     ) {
@@ -253,9 +253,9 @@ impl Scanner<'_> {
             && !rest.is_empty()
         {
             if let Some(block) = rest.first_chunk() {
-                let (starts, wide) = starts(block);
+                let (starts, is_wide) = starts(block);
                 if let Some(last) = starts.checked_ilog2() {
-                    each(Ends { from: at, places: starts, wide });
+                    each(Ends { from: at, places: starts, is_wide });
                     at += last as usize;
                     continue;
                 }

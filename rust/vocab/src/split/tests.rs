@@ -14,13 +14,13 @@ use super::classes::{
 use super::known_patterns::{
     CL100K, DEEPSEEK_CHINESE, DEEPSEEK_V3, KNOWN, NAMES, NUMBERS_BY_THREES, UP_TO_THREE,
 };
-use super::masks::{Cases, Halves, Masks, Prose, controls, controls_of_bytes};
+use super::masks::{Cases, Firsts, Halves, Masks, Prose, controls, controls_of_bytes};
 use super::matcher::Work;
 use super::regex::{Dialect, Regex};
 use super::runs::Runs;
 use super::scan::Known;
 use super::threes::{self, Threes};
-use super::wide::Letters;
+use super::wide::{Letters, Others};
 
 /// Pieces by the splitter.
 fn pieces<'a>(splitter: &Splitter, text: &'a str) -> Vec<&'a str> {
@@ -109,6 +109,85 @@ fn ascii_text() -> impl Strategy<Value = String> {
     ];
     let word = prop_oneof![60 => select(words), 1 => select(vec!["é", "\u{a0}", "中", "ſ"])];
     prop::collection::vec(word, 20..100).prop_map(|words| words.concat())
+}
+
+/// Text of characters of one byte to four, long enough for whole blocks.
+fn mixed_text() -> impl Strategy<Value = String> {
+    let words = vec![
+        " ",
+        "  ",
+        "\n",
+        " \n",
+        "\n ",
+        "a",
+        "Word",
+        " the",
+        "'s",
+        "'",
+        "!",
+        "!!",
+        "12",
+        "1234",
+        "中",
+        "文字",
+        " 中",
+        "ひら",
+        "テスト",
+        " テスト",
+        "ー",
+        "한",
+        "，",
+        "。",
+        " ，",
+        "！a",
+        "!，",
+        "，!",
+        "。\n",
+        "😀",
+        "😀😀",
+        " 😀",
+        "👩\u{200d}👧",
+        "❤\u{fe0f}",
+        "\u{200d}",
+        "🏽",
+        "é",
+        "É",
+        "×",
+        "٣",
+        "１",
+        "½",
+        "\u{301}",
+        "a\u{301}",
+        "\u{3000}",
+        "\u{a0}",
+        "'ſ",
+        "ſ",
+        "𝔸",
+        "中A",
+        "AB中",
+        "aB",
+        "ʰ",
+        "Жд",
+        "𐐀𐐨",
+        "〇",
+        "々",
+        "⺀",
+        "!é",
+        "!aé",
+        "\u{200b}a",
+        "\u{200b}é",
+        "\u{1}a",
+        "ก็",
+        "\u{e000}",
+        "\u{378}",
+        "\0",
+        "…",
+    ];
+    let word = prop_oneof![
+        8 => select(words).prop_map(str::to_owned),
+        1 => any::<char>().prop_map(String::from),
+    ];
+    prop::collection::vec(word, 20..80).prop_map(|words| words.concat())
 }
 
 /// Text of letters of one byte and of two, long enough for whole blocks.
@@ -205,7 +284,7 @@ proptest! {
 
     #[test]
     fn known_patterns_are_their_regular_expressions(
-        text in prop_oneof![nasty_text(), ascii_text(), european_text()],
+        text in prop_oneof![nasty_text(), ascii_text(), european_text(), mixed_text()],
     ) {
         for (pattern, known) in KNOWN {
             let found = pieces(&Splitter::Known(*known), &text);
@@ -225,7 +304,7 @@ proptest! {
     }
 
     #[test]
-    fn names_are_their_regular_expressions(text in prop_oneof![3 => nasty_text(), 1 => ascii_text(), 2 => european_text()]) {
+    fn names_are_their_regular_expressions(text in prop_oneof![3 => nasty_text(), 1 => ascii_text(), 2 => european_text(), 3 => mixed_text()]) {
         for (names, patterns) in NAMES {
             let splitter = named(names[0]);
             prop_assert_eq!(pieces(&splitter, &text), by_regex(patterns, &text), "{}", names[0]);
@@ -280,6 +359,7 @@ fn masks_are_the_classes_of_bytes() {
         assert_eq!(Prose::of(&block), Prose::of_bytes(&block), "{block:?}");
         assert_eq!(Cases::of(&block), Cases::of_bytes(&block), "{block:?}");
         assert_eq!(Halves::of(&block), Halves::of_bytes(&block), "{block:?}");
+        assert_eq!(Firsts::of(&block), Firsts::of_bytes(&block), "{block:?}");
         assert_eq!(controls(&block), controls_of_bytes(&block), "{block:?}");
     }
 }
@@ -288,14 +368,14 @@ fn masks_are_the_classes_of_bytes() {
 #[test]
 fn known_letters_are_of_their_classes() {
     let classes = Classes::of_unicode();
-    let cased = Words::Cased { contractions: true };
+    let cased = Words::Cased { contractions: true, han: false };
     let mut count = 0;
     for c in ('\u{80}'..='\u{7FF}').filter(|c| *c != 'ſ') {
         let text = format!("{}{c}", "a".repeat(c as usize % 2)).repeat(40);
         let block: &[u8; 64] = text.as_bytes().first_chunk().unwrap();
         let masks = Masks::of(block);
         let class = classes.of_code_point(c.into());
-        for words in [Words::Whole, cased] {
+        for words in [Words::Whole { marks: false }, Words::BetweenNumbers, cased] {
             let letters = Letters::of(block, words, 0);
             let whole = if text.is_char_boundary(64) { u64::MAX } else { u64::MAX >> 1 };
             assert!(letters.all == 0 || letters.all == masks.wide & whole, "{c:?} {words:?}");
@@ -309,7 +389,64 @@ fn known_letters_are_of_their_classes() {
         }
     }
     // U+00C0 to U+027F without the two signs and `ſ`, U+0400 to U+047F; with cases, up to U+00FF and U+045F.
-    assert_eq!(count, 0x1C0 - 3 + 0x80 + 0x40 - 2 + 0x60);
+    assert_eq!(count, 2 * (0x1C0 - 3 + 0x80) + 0x40 - 2 + 0x60);
+}
+
+/// In blocks of one character again and again, from each of its bytes on.
+#[test]
+fn further_characters_are_of_their_classes() {
+    let classes = Classes::of_unicode();
+    let all = [
+        Words::Whole { marks: false },
+        Words::Whole { marks: true },
+        Words::Cased { contractions: true, han: false },
+        Words::Cased { contractions: true, han: true },
+        Words::BetweenNumbers,
+    ];
+    for c in '\u{80}'..=char::MAX {
+        let text = format!("{}{c}", "a".repeat(c as usize % 3)).repeat(64);
+        let block: &[u8; 64] = text.as_bytes().first_chunk().unwrap();
+        let wide = Masks::of(block).wide;
+        let class = classes.of_code_point(c.into());
+        let is = |classes: Mask| class & classes != 0;
+        for words in all {
+            let others = Others::of(block, wide, words);
+            let is_chinese = match words {
+                Words::BetweenNumbers => is(CHINESE),
+                Words::Cased { han, .. } => han && is(HAN) && is(LETTER),
+                Words::Whole { .. } => false,
+            };
+            let is_letter = match words {
+                Words::BetweenNumbers => is(LETTER | MARK) && !is_chinese && !is(SIGN),
+                Words::Whole { marks } => is(LETTER) || marks && is(MARK),
+                Words::Cased { .. } => is(LETTER) && !is_chinese,
+            };
+            let is_sign = match words {
+                Words::BetweenNumbers => is(SIGN) && !is(CHINESE),
+                Words::Whole { .. } => !(is_letter || is(SPACE | NUMBER)),
+                Words::Cased { han, .. } => !(is(LETTER | SPACE | NUMBER | MARK) || han && is(HAN)),
+            };
+            let is_known = is(LETTER | MARK | SIGN | CHINESE | SPACE | NUMBER);
+            let is_cased = matches!(words, Words::Cased { .. }) && is_letter;
+            let expected = [
+                is_letter,
+                is_sign,
+                is_chinese,
+                is_cased && is(UPPER) && !is(LOWER),
+                is_cased && is(UPPER) && is(LOWER),
+                words == Words::BetweenNumbers && !is_known,
+            ];
+            let Others { letter, sign, chinese, upper, caseless, unmatched, .. } = others;
+            let found = [letter, sign, chinese, upper, caseless, unmatched];
+            let expected = expected.map(|expected| expected && c != 'ſ');
+            assert_eq!(found.map(|bytes| bytes != 0), expected, "{c:?} {words:?}");
+            // The end of the block may cut the last characters.
+            let most = wide & u64::MAX >> 6;
+            for bytes in found.into_iter().filter(|&bytes| bytes != 0) {
+                assert_eq!((bytes & !wide, !bytes & most), (0, 0), "{c:?} {words:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,14 +1,21 @@
-//! Latin and Cyrillic letters of two bytes, as masks of their bytes in a block.
+//! Characters beyond ASCII, as masks of their bytes in a block.
 //!
 //! ```text
 //! l'été     é: two bytes of a letter in lower case
+//! 好😀       three bytes of a letter, four of a sign
 //! ```
 //!
-//! Any other character beyond ASCII ends the part of its block that is split at once, and so does a letter that the end
-//! of the block cuts.
+//! Latin and Cyrillic letters of two bytes are found all at once, and so are most ideographs, hiragana and katakana; further
+//! characters one by one, by their classes. A
+//! character of no known class ends the part of its block that is split at once, and so does one that the end of the
+//! block may cut.
 
 use super::blocks::{BLOCK, Words};
-use super::masks::Halves;
+use super::classes::{
+    CHINESE, Classes, HAN, LETTER, LOWER, MARK, Mask, NUMBER, SIGN, SPACE, UPPER,
+};
+use super::masks::{Firsts, Halves};
+use crate::utf8::wide_char;
 
 /// The bytes of known letters in a block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,8 +30,9 @@ impl Letters {
     #[inline(always)]
     pub(super) fn may_have(byte: u8, words: Words) -> bool {
         match words {
-            Words::BetweenNumbers => byte.is_ascii(),
-            Words::Whole => byte < 0xC0 || matches!(byte, 0xC3..=0xC9 | 0xD0 | 0xD1),
+            Words::Whole { .. } | Words::BetweenNumbers => {
+                byte < 0xC0 || matches!(byte, 0xC3..=0xC9 | 0xD0 | 0xD1)
+            }
             Words::Cased { .. } => byte < 0xC0 || matches!(byte, 0xC3 | 0xD0 | 0xD1),
         }
     }
@@ -37,10 +45,9 @@ impl Letters {
         // `×` and `÷`.
         let c3 = c3 & !(sign >> 1);
         match words {
-            // A letter beyond ASCII may be no part of the word that it follows.
-            Words::BetweenNumbers => Self::default(),
+            Words::BetweenNumbers => Self { all: both(c3 | c4_to_c9 | d0 | d1), upper: 0 },
             // `'ſ` is a contraction in some patterns.
-            Words::Whole => {
+            Words::Whole { .. } => {
                 Self { all: both(c3 | c4_to_c9 & !(c5 & apostrophe << 1) | d0 | d1), upper: 0 }
             }
             Words::Cased { .. } => {
@@ -58,3 +65,107 @@ fn both(firsts: u64) -> u64 {
     let whole = firsts & u64::MAX >> 1;
     whole | whole << 1
 }
+
+/// The bytes of further characters in a block, by class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Others {
+    pub(super) letter: u64,
+    /// Letters in upper case, where words depend on the case.
+    pub(super) upper: u64,
+    /// Letters that words may have as upper and as lower case.
+    pub(super) caseless: u64,
+    pub(super) sign: u64,
+    /// Chinese, and Japanese, where these are pieces of their own.
+    pub(super) chinese: u64,
+    /// Characters of no alternative.
+    pub(super) unmatched: u64,
+    /// The first bytes of characters of two bytes, three, and four.
+    twos: u64,
+    threes: u64,
+    fours: u64,
+}
+
+impl Others {
+    /// The characters whose bytes are in `wide`, up to the first of no known class.
+    #[inline]
+    pub(super) fn of(block: &[u8; BLOCK], wide: u64, words: Words) -> Self {
+        let classes = Classes::of_unicode();
+        let Firsts { all, ideographs, kana, kana_letters } = Firsts::of(block);
+        let mut others = Self::default();
+        // Those that the block does not cut.
+        let three = |firsts: u64| {
+            let whole = firsts & u64::MAX >> 2;
+            whole | whole << 1 | whole << 2
+        };
+        match words {
+            Words::Whole { .. } => others.letter = three(ideographs | kana_letters),
+            Words::Cased { han: false, .. } => {
+                others.letter = three(ideographs | kana_letters);
+                others.caseless = others.letter;
+            }
+            Words::Cased { han: true, .. } => {
+                (others.letter, others.chinese) = (three(kana_letters), three(ideographs));
+                others.caseless = others.letter;
+            }
+            Words::BetweenNumbers => others.chinese = three(ideographs | kana),
+        }
+        let mut firsts = all & wide & !(others.letter | others.chinese);
+        while firsts != 0 {
+            let at = firsts.trailing_zeros() as usize;
+            firsts &= firsts - 1;
+            let Some(bytes) = block.get(at..).and_then(|rest| rest.first_chunk()) else { break };
+            let (c, length) = wide_char(*bytes);
+            let class = classes.of_code_point(c);
+            let is = |classes: Mask| class & classes != 0;
+            let [is_letter, is_sign, is_chinese, is_unmatched] = match words {
+                Words::Whole { marks } => {
+                    let is_letter = is(if marks { LETTER | MARK } else { LETTER });
+                    [is_letter, !is_letter && !is(SPACE | NUMBER), false, false]
+                }
+                Words::Cased { han, .. } => {
+                    let is_han = han && is(HAN);
+                    let is_sign = !is_han && !is(LETTER | SPACE | NUMBER | MARK);
+                    [is(LETTER) && !is_han, is_sign, is(LETTER) && is_han, false]
+                }
+                Words::BetweenNumbers => {
+                    let is_letter = is(LETTER | MARK) && !is(CHINESE);
+                    let is_sign = is(SIGN) && !is(CHINESE);
+                    let is_other = is(LETTER | MARK | SIGN | CHINESE | SPACE | NUMBER);
+                    [is_letter, is_sign, is(CHINESE), !is_other]
+                }
+            };
+            if c == LONG_S || !(is_letter | is_sign | is_chinese | is_unmatched) {
+                break;
+            }
+            let bytes = ((1 << length) - 1) << at;
+            let if_is = |is: bool, bits: u64| u64::from(is).wrapping_neg() & bits;
+            others.letter |= if_is(is_letter, bytes);
+            others.sign |= if_is(is_sign, bytes);
+            others.chinese |= if_is(is_chinese, bytes);
+            others.unmatched |= if_is(is_unmatched, bytes);
+            if matches!(words, Words::Cased { .. }) {
+                others.upper |= if_is(is_letter && is(UPPER) && !is(LOWER), bytes);
+                others.caseless |= if_is(is_letter && is(UPPER) && is(LOWER), bytes);
+            }
+            others.twos |= u64::from(length == 2) << at;
+            others.threes |= u64::from(length == 3) << at;
+            others.fours |= u64::from(length == 4) << at;
+        }
+        others
+    }
+
+    /// The bytes after the characters whose first bytes are among some.
+    #[inline(always)]
+    pub(super) fn after(&self, bytes: u64) -> u64 {
+        (bytes & self.twos) << 2 | (bytes & self.threes) << 3 | (bytes & self.fours) << 4
+    }
+
+    /// The first bytes of the characters before some bytes.
+    #[inline(always)]
+    pub(super) fn before(&self, bytes: u64) -> u64 {
+        self.twos & bytes >> 2 | self.threes & bytes >> 3 | self.fours & bytes >> 4
+    }
+}
+
+/// `ſ`, whose upper case is `S`: `'ſ` is a contraction in some patterns.
+const LONG_S: u32 = 0x17F;
