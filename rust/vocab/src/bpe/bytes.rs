@@ -17,7 +17,7 @@ use super::pipeline::{Merging, Scratch, Units};
 use super::products::{Ranks, Spelled, merger_of};
 use super::sections::SECTION;
 use crate::error::{Error, Result};
-use crate::split::{Ends, Splitter};
+use crate::split::{Ends, Splitter, leads};
 use crate::token::TokenId;
 use crate::utf8::char_at;
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -257,29 +257,52 @@ impl ByteBpe {
     fn push_text(&self, text: &str, span: Range<usize>, units: &mut Units<'_, Self>) -> Result<()> {
         let base = span.start;
         let mut start = base;
-        self.splitter.ends(&text[span], |Ends { from, mut places, is_wide }| {
+        self.splitter.ends(&text[span], |Ends { from, places, wide }| {
             let from = base + from;
-            let mut long = match is_wide {
-                false => 0,
-                true if start < from => places,
-                true => ends_of_long(places),
-            };
-            while places != 0 {
-                let before_long = (long & long.wrapping_neg()).wrapping_sub(1);
-                let short = places & before_long;
-                if short != 0 {
-                    start = units.push_ends(start, from, short, false);
-                    places &= !short;
-                    continue;
-                }
-                let end = places.trailing_zeros();
-                places &= places - 1;
-                long &= long - 1;
-                let unit = start..from + end as usize;
+            if wide == 0 {
+                start = units.push_ends(start, from, places, 0);
+            } else if start < from {
+                let unit = start..from + places.trailing_zeros() as usize;
                 start = unit.end;
                 self.push_pre_token(text, unit, units);
+            } else {
+                let cuts = self.cuts_in_long(text, from, places, wide);
+                let ends = places | cuts;
+                // The units before a cut and after one.
+                let parts = cuts | (!ends).wrapping_add(cuts << 1) & ends;
+                let parts = if self.unmade.is_empty() { 0 } else { parts };
+                start = units.push_ends(start, from, ends, parts);
             }
         })
+    }
+
+    /// The cuts within pre-tokens of more than [`SHORT`] bytes that are mostly beyond ASCII. A pre-token begins at
+    /// `from`, and bit `n` of `ends` means that one ends `n` bytes after; `wide` has the bytes beyond ASCII.
+    #[inline(always)]
+    fn cuts_in_long(&self, text: &str, from: usize, ends: u64, wide: u64) -> u64 {
+        let bytes = text.as_bytes();
+        let (mut long, mut within) = (ends_of_long(ends), 0);
+        while long != 0 {
+            let end = long.trailing_zeros();
+            long &= long - 1;
+            let before = (1 << end) - 1;
+            let start = (ends & before).checked_ilog2().unwrap_or(0);
+            let unit = before & u64::MAX << start;
+            let is_wide = 2 * (wide & unit).count_ones() > end - start;
+            within |= if is_wide { unit } else { 0 };
+        }
+        let Some(block) = bytes[from..].first_chunk().filter(|_| within != 0) else { return 0 };
+        let mut firsts = within & (!wide | leads(block));
+        let (mut cuts, mut previous, mut last) = (0, 0, 0);
+        while firsts != 0 {
+            let at = firsts.trailing_zeros() as usize;
+            firsts &= firsts - 1;
+            let (c, length) = char_at(bytes, from + at);
+            let is_cut = self.cuts.between_bytes(previous, c, last, bytes[from + at]);
+            cuts |= u64::from(is_cut) << at;
+            (previous, last) = (c, bytes[from + at + length - 1]);
+        }
+        cuts & !(ends | 1)
     }
 
     /// A pre-token as a unit, or as its parts.
@@ -311,7 +334,7 @@ impl ByteBpe {
                 previous = c;
                 at += length;
             }
-            start = units.push_ends(start, from, cuts, minds_parts);
+            start = units.push_ends(start, from, cuts, if minds_parts { cuts } else { 0 });
         }
         let rest = start..unit.end;
         let is_part = minds_parts && start > unit.start;

@@ -94,7 +94,7 @@ impl Scan<'_> {
         if self.start < self.at {
             found |= u64::from(cuts.between(self.previous, (*first).into()));
         }
-        self.start = units.push_ends(self.start, self.at, found, false);
+        self.start = units.push_ends(self.start, self.at, found, 0);
         self.at += count;
         self.previous = (*last).into();
         true
@@ -296,7 +296,7 @@ impl CharBpe {
         if scan.start == from {
             cuts &= !1;
         }
-        scan.start = units.push_ends(scan.start, from, cuts, false);
+        scan.start = units.push_ends(scan.start, from, cuts, 0);
         if let Some((length, id)) = whole {
             if scan.start < scan.at {
                 units.push(scan.start..scan.at);

@@ -236,27 +236,27 @@ impl<'a, M: Merging> Units<'a, M> {
     }
 
     /// Adds the next units; the first begins at `start`. Bit `n` of `ends` means that a unit ends
-    /// `n` bytes after `from`. `are_parts`: they are parts of a pre-token. Returns the end
-    /// of the last one.
+    /// `n` bytes after `from`; those of `parts` are parts of a pre-token. Returns the end of the last one.
     #[inline(always)]
     pub(super) fn push_ends(
         &mut self,
         mut start: usize,
         from: usize,
         mut ends: u64,
-        are_parts: bool,
+        parts: u64,
     ) -> usize {
         while ends != 0 {
             let rest = self.text.as_bytes().get(from..).and_then(|rest| rest.first_chunk());
             if let (Some(bytes), Some(at)) = (rest, start.checked_sub(from)) {
-                return from + self.push_near(bytes, at, from, ends, are_parts);
+                return from + self.push_near(bytes, at, from, ends, parts);
             }
             // Units that began before these bytes, and units near the end of the text.
-            let end = from + ends.trailing_zeros() as usize;
+            let place = ends.trailing_zeros();
+            let (end, is_part) = (from + place as usize, parts >> place & 1 != 0);
             ends &= ends - 1;
             let key = Key::of(self.text.as_bytes(), &(start..end));
-            let key = if are_parts { key.map(Key::of_part) } else { key };
-            self.push_key(start..end, key, are_parts);
+            let key = if is_part { key.map(Key::of_part) } else { key };
+            self.push_key(start..end, key, is_part);
             start = end;
         }
         start
@@ -270,7 +270,7 @@ impl<'a, M: Merging> Units<'a, M> {
         mut at: usize,
         from: usize,
         mut ends: u64,
-        are_parts: bool,
+        parts: u64,
     ) -> usize {
         if self.count > BLOCK - 64 {
             self.flush();
@@ -286,7 +286,7 @@ impl<'a, M: Merging> Units<'a, M> {
             let mut first = [0; 16];
             first.copy_from_slice(&bytes[at % 64..at % 64 + 16]);
             let key = Key::of_first(first, end.wrapping_sub(at)).unwrap_or(Key::LONG);
-            let key = if are_parts { key.of_part() } else { key };
+            let key = if parts >> end & 1 != 0 { key.of_part() } else { key };
             let unit = &mut block[count % BLOCK];
             unit.place = known.ask(key);
             unit.key = key;

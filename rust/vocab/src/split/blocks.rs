@@ -28,9 +28,9 @@ pub(super) enum Words {
 }
 
 /// A bit for each place of a block where a piece certainly begins, without the first place; and, if there is such a
-/// place, whether a byte is beyond ASCII.
+/// place, a bit for each byte beyond ASCII.
 #[inline(always)]
-pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64, bool) {
+pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64, u64) {
     let masks = Masks::of(block);
     let first_wide = block.get(masks.wide.trailing_zeros() as usize);
     let letters = match first_wide {
@@ -48,7 +48,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
     let unknown = further & !(others.letter | others.sign | others.chinese | others.unmatched);
     // Places after an unknown character are not used.
     let count = unknown.trailing_zeros();
-    let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return (0, false) };
+    let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return (0, 0) };
     let mut certain = u64::MAX >> (u64::BITS - before);
     let Masks { number, space, newline, blank, apostrophe, .. } = masks;
     let letter = masks.letter | letters.all | others.letter;
@@ -129,7 +129,7 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
             }
         }
     }
-    (starts & certain & !1, masks.wide != 0)
+    (starts & certain & !1, masks.wide)
 }
 
 /// All places below the first of a mask; all places if it is empty.

@@ -153,11 +153,10 @@ impl Masks {
     }
 }
 
-/// The first bytes of characters beyond ASCII.
+/// The first bytes of characters that are known by their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Firsts {
-    pub(super) all: u64,
-    /// Of most of the ideographs: from U+4E00 to U+9F7F.
+    /// From U+4E00 to U+9F7F: most of the ideographs.
     pub(super) ideographs: u64,
     /// From U+3040 to U+30FF: the letters of hiragana and katakana, and others.
     pub(super) kana: u64,
@@ -189,7 +188,6 @@ impl Firsts {
                 _ => third == 0xBB,
             };
             let set = |mask: &mut u64, is: bool| *mask |= u64::from(is) << at;
-            set(&mut firsts.all, byte >= 0xC0);
             set(&mut firsts.ideographs, is_ideograph);
             set(&mut firsts.kana, is_kana);
             set(&mut firsts.kana_letters, is_kana && !is_other);
@@ -202,8 +200,7 @@ impl Firsts {
     #[inline]
     fn of_vectors(block: &[u8; BLOCK]) -> Self {
         use std::arch::x86_64::{
-            _mm256_and_si256, _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_or_si256,
-            _mm256_set1_epi8, _mm256_slli_epi16,
+            _mm256_cmpeq_epi8, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi8,
         };
         let mut firsts = Self::default();
         let [mut e3, mut e4, mut e9, mut high, mut highest] = [0; 5];
@@ -212,8 +209,6 @@ impl Firsts {
             let is = |byte: u8| _mm256_cmpeq_epi8(vector, _mm256_set1_epi8(byte.cast_signed()));
             let from = |byte: u8| within(vector, byte, u8::MAX - byte + 1);
             let bits = |vector| u64::from(_mm256_movemask_epi8(vector) as u32) << (32 * nth);
-            // Their two highest bits are set.
-            firsts.all |= bits(_mm256_and_si256(vector, _mm256_slli_epi16::<1>(vector)));
             firsts.ideographs |= bits(within(vector, 0xE5, 4));
             e3 |= bits(is(0xE3));
             e4 |= bits(is(0xE4));
@@ -233,6 +228,32 @@ impl Firsts {
         firsts.kana_letters = second(x81, x80) | second(x82, marks) | second(x83, dot);
         firsts
     }
+}
+
+/// The first bytes of characters beyond ASCII.
+#[inline(always)]
+pub(crate) fn leads(block: &[u8; BLOCK]) -> u64 {
+    by_processor!(leads_of_vectors, leads_of_bytes, block)
+}
+
+/// The same, one byte after another.
+pub(super) fn leads_of_bytes(block: &[u8; BLOCK]) -> u64 {
+    let bits = block.iter().enumerate().map(|(at, byte)| u64::from(*byte >= 0xC0) << at);
+    bits.fold(0, |all, bit| all | bit)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+fn leads_of_vectors(block: &[u8; BLOCK]) -> u64 {
+    use std::arch::x86_64::{_mm256_and_si256, _mm256_movemask_epi8, _mm256_slli_epi16};
+    let mut leads = 0;
+    for (nth, vector) in vectors(block).into_iter().enumerate() {
+        // Their two highest bits are set.
+        let both = _mm256_and_si256(vector, _mm256_slli_epi16::<1>(vector));
+        leads |= u64::from(_mm256_movemask_epi8(both) as u32) << (32 * nth);
+    }
+    leads
 }
 
 /// What o200k's patterns ask beside [`Masks`].

@@ -25,7 +25,7 @@ use crate::error::{Error, Result, place};
 pub(crate) use blocks::BLOCK;
 pub(crate) use cover::covers_every_text;
 use known_patterns::{CL100K, CL100K_ONIGURUMA, DEEPSEEK_CHINESE, KNOWN, NAMES, UP_TO_THREE};
-pub(crate) use masks::Prose;
+pub(crate) use masks::{Prose, leads};
 pub(crate) use matcher::Work;
 use regex::Dialect;
 pub(crate) use regex::Regex;
@@ -58,14 +58,14 @@ pub(crate) struct Ends {
     pub(crate) from: usize,
     /// Bit `n`: a piece ends `n` bytes after `from`.
     pub(crate) places: u64,
-    /// Whether a byte may be beyond ASCII.
-    pub(crate) is_wide: bool,
+    /// Bit `n`: the byte `n` bytes after `from` may be beyond ASCII.
+    pub(crate) wide: u64,
 }
 
 impl Ends {
     /// The end of one piece.
     fn one(at: usize) -> Self {
-        Self { from: at - 1, places: 1 << 1, is_wide: true }
+        Self { from: at - 1, places: 1 << 1, wide: 1 }
     }
 }
 

@@ -243,7 +243,7 @@ impl Scanner<'_> {
     #[inline(always)]
     fn blocks(
         self,
-        starts: impl Fn(&[u8; blocks::BLOCK]) -> (u64, bool),
+        starts: impl Fn(&[u8; blocks::BLOCK]) -> (u64, u64),
         mut end_of_match: impl FnMut(usize) -> usize,
         mut each: impl FnMut(Ends),
     ) {
@@ -253,9 +253,9 @@ impl Scanner<'_> {
             && !rest.is_empty()
         {
             if let Some(block) = rest.first_chunk() {
-                let (starts, is_wide) = starts(block);
+                let (starts, wide) = starts(block);
                 if let Some(last) = starts.checked_ilog2() {
-                    each(Ends { from: at, places: starts, is_wide });
+                    each(Ends { from: at, places: starts, wide });
                     at += last as usize;
                     continue;
                 }

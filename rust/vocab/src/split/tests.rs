@@ -14,7 +14,9 @@ use super::classes::{
 use super::known_patterns::{
     CL100K, DEEPSEEK_CHINESE, DEEPSEEK_V3, KNOWN, NAMES, NUMBERS_BY_THREES, UP_TO_THREE,
 };
-use super::masks::{Cases, Firsts, Halves, Masks, Prose, controls, controls_of_bytes};
+use super::masks::{
+    Cases, Firsts, Halves, Masks, Prose, controls, controls_of_bytes, leads, leads_of_bytes,
+};
 use super::matcher::Work;
 use super::regex::{Dialect, Regex};
 use super::runs::Runs;
@@ -360,6 +362,7 @@ fn masks_are_the_classes_of_bytes() {
         assert_eq!(Cases::of(&block), Cases::of_bytes(&block), "{block:?}");
         assert_eq!(Halves::of(&block), Halves::of_bytes(&block), "{block:?}");
         assert_eq!(Firsts::of(&block), Firsts::of_bytes(&block), "{block:?}");
+        assert_eq!(leads(&block), leads_of_bytes(&block), "{block:?}");
         assert_eq!(controls(&block), controls_of_bytes(&block), "{block:?}");
     }
 }

@@ -14,7 +14,7 @@ use super::blocks::{BLOCK, Words};
 use super::classes::{
     CHINESE, Classes, HAN, LETTER, LOWER, MARK, Mask, NUMBER, SIGN, SPACE, UPPER,
 };
-use super::masks::{Firsts, Halves};
+use super::masks::{Firsts, Halves, leads};
 use crate::utf8::wide_char;
 
 /// The bytes of known letters in a block.
@@ -90,7 +90,7 @@ impl Others {
     #[inline]
     pub(super) fn of(block: &[u8; BLOCK], wide: u64, words: Words) -> Self {
         let classes = Classes::of_unicode();
-        let Firsts { all, ideographs, kana, kana_letters } = Firsts::of(block);
+        let Firsts { ideographs, kana, kana_letters } = Firsts::of(block);
         let mut others = Self::default();
         // Those that the block does not cut.
         let three = |firsts: u64| {
@@ -109,7 +109,7 @@ impl Others {
             }
             Words::BetweenNumbers => others.chinese = three(ideographs | kana),
         }
-        let mut firsts = all & wide & !(others.letter | others.chinese);
+        let mut firsts = leads(block) & wide & !(others.letter | others.chinese);
         while firsts != 0 {
             let at = firsts.trailing_zeros() as usize;
             firsts &= firsts - 1;
