@@ -145,3 +145,12 @@ def test_r1_is_spoken_by_models_without_its_tool_tokens() -> None:
     with pytest.raises(MessageError, match="on a vocabulary without `<｜tool▁") as raised:
         codec.encode([PLAIN[0], CALL])
     assert raised.value.path == "messages[1].tool_calls"
+
+
+def test_a_part_whose_tokens_are_lacking_says_which() -> None:
+    codec = bind("gemma3", plain_tokens("gemma3"))
+    image = [{"role": "user", "content": [{"type": "image"}]}]
+    with pytest.raises(MessageError) as caught:
+        codec.encode(image)
+    tokens = "`<start_of_image>` or `<end_of_image>` or `<image_soft_token>`"
+    assert f'is "image", expected "text": the vocabulary lacks {tokens}' in str(caught.value)
