@@ -5,7 +5,7 @@
 //! at the beginning of a piece, so no state is carried between blocks. Near the end of a block, where
 //! the next characters would decide, no place is used.
 
-use super::masks::{Cases, Masks, controls};
+use super::masks::{Cases, Masks, controls, has_vectors};
 use super::scan::Digits;
 use super::wide::{Letters, Others};
 
@@ -31,6 +31,12 @@ pub(super) enum Words {
 /// place, a bit for each byte beyond ASCII.
 #[inline(always)]
 pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64, u64) {
+    // Without vectors, the bytes of further characters cost more than going on word by word.
+    let is_further = |byte: &u8| !Letters::may_have(*byte, words);
+    let has_vectors = has_vectors();
+    if !has_vectors && block[..=AHEAD].iter().any(is_further) {
+        return (0, 0);
+    }
     let masks = Masks::of(block);
     let first_wide = block.get(masks.wide.trailing_zeros() as usize);
     let letters = match first_wide {
@@ -41,7 +47,10 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
         _ => Letters::default(),
     };
     let further = masks.wide & !letters.all;
-    let others = if further == 0 { Others::default() } else { Others::of(block, further, words) };
+    let others = match further {
+        1.. if has_vectors => Others::of(block, further, words),
+        _ => Others::default(),
+    };
     // A control character is of no alternative.
     let controls = if words == Words::BetweenNumbers { controls(block) } else { 0 };
     let unmatched = others.unmatched | controls;

@@ -3,11 +3,21 @@
 
 use super::blocks::BLOCK;
 
+/// Whether the processor has AVX2.
+#[inline(always)]
+pub(super) fn has_vectors() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        return true;
+    }
+    false
+}
+
 /// A function of a block with AVX2 where the processor has it, and a function byte by byte elsewhere.
 macro_rules! by_processor {
     ($vectors:path, $bytes:path, $block:ident) => {{
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
+        if has_vectors() {
             // SAFETY: the processor has AVX2.
             return unsafe { $vectors($block) };
         }
