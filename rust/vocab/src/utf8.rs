@@ -18,7 +18,7 @@ pub(crate) fn char_at(text: &[u8], at: usize) -> (u32, usize) {
     }
 }
 
-/// The same for a character beyond ASCII that is all there, without a branch.
+/// The code point and the length of a whole character beyond ASCII, without a branch.
 #[inline]
 pub(crate) fn wide_char(bytes: [u8; 4]) -> (u32, usize) {
     let [first, second, third, fourth] = bytes.map(u32::from);

@@ -1,8 +1,8 @@
 //! Text to ids for byte-level vocabularies: text is split into pre-tokens, and bytes merge within
 //! each.
 //!
-//! In: the text tokens, their merges, and text. Out: ids. Long pre-tokens that are mostly beyond ASCII are split
-//! further, at pairs of characters that no token contains.
+//! In: the text tokens, their merges, and text. Out: ids. Long pre-tokens are split further where that is quick, at
+//! pairs of characters that no token contains: those that are mostly beyond ASCII always.
 
 use std::ops::Range;
 
@@ -268,7 +268,7 @@ impl ByteBpe {
             } else {
                 let cuts = self.cuts_in_long(text, from, places, wide);
                 let ends = places | cuts;
-                // The units before a cut and after one.
+                // The units that end at a cut or begin at one.
                 let parts = cuts | (!ends).wrapping_add(cuts << 1) & ends;
                 let parts = if self.unmade.is_empty() { 0 } else { parts };
                 start = units.push_ends(start, from, ends, parts);
@@ -277,7 +277,7 @@ impl ByteBpe {
     }
 
     /// The cuts within pre-tokens of more than [`SHORT`] bytes that are mostly beyond ASCII. A pre-token begins at
-    /// `from`, and bit `n` of `ends` means that one ends `n` bytes after; `wide` has the bytes beyond ASCII.
+    /// `from`, and bit `n` of `ends` means that a pre-token ends `n` bytes after; `wide` has the bytes beyond ASCII.
     #[inline(always)]
     fn cuts_in_long(&self, text: &str, from: usize, ends: u64, wide: u64) -> u64 {
         let bytes = text.as_bytes();
@@ -386,6 +386,7 @@ impl Whole {
 /// The ends of pre-tokens of more than [`SHORT`] bytes; the first begins at place 0.
 #[inline(always)]
 fn ends_of_long(ends: u64) -> u64 {
+    const { assert!(SHORT == 8, "the shifts add up to it") }
     let near = (ends | 1) << 1;
     let near = near | near << 1;
     let near = near | near << 2;

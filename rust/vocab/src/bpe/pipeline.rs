@@ -236,7 +236,7 @@ impl<'a, M: Merging> Units<'a, M> {
     }
 
     /// Adds the next units; the first begins at `start`. Bit `n` of `ends` means that a unit ends
-    /// `n` bytes after `from`; those of `parts` are parts of a pre-token. Returns the end of the last one.
+    /// `n` bytes after `from`; a unit whose end is in `parts` is a part of a pre-token. Returns the end of the last unit.
     #[inline(always)]
     pub(super) fn push_ends(
         &mut self,

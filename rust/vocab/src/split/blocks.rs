@@ -23,7 +23,8 @@ pub(super) enum Words {
     /// `UPPER*LOWER+|UPPER+LOWER*`: o200k, where a contraction joins the word before it if there are any. With `han`,
     /// Chinese is no part of a word.
     Cased { contractions: bool, han: bool },
-    /// All letters, and no contractions; white space ends at a number as at the end of a text: DeepSeek-V3.
+    /// All letters, and no contractions; white space ends at a number, and at Chinese or Japanese, as at the end of a
+    /// text: DeepSeek-V3.
     BetweenNumbers,
 }
 
@@ -31,7 +32,7 @@ pub(super) enum Words {
 /// place, a bit for each byte beyond ASCII.
 #[inline(always)]
 pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64, u64) {
-    // Without vectors, the bytes of further characters cost more than going on word by word.
+    // Without vectors, finding the characters of `Others` costs more than going on word by word.
     let is_further = |byte: &u8| !Letters::may_have(*byte, words);
     let has_vectors = has_vectors();
     if !has_vectors && block[..=AHEAD].iter().any(is_further) {
@@ -54,22 +55,24 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
     // A control character is of no alternative.
     let controls = if words == Words::BetweenNumbers { controls(block) } else { 0 };
     let unmatched = others.unmatched | controls;
-    let unknown = further & !(others.letter | others.sign | others.chinese | others.unmatched);
-    // Places after an unknown character are not used.
-    let count = unknown.trailing_zeros();
-    let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return (0, 0) };
-    let mut certain = u64::MAX >> (u64::BITS - before);
     let Masks { number, space, newline, blank, apostrophe, .. } = masks;
     let letter = masks.letter | letters.all | others.letter;
     let other = !(letter | number | space | others.chinese | unmatched);
     let (after_space, after_blank) = (space << 1, blank << 1);
     let (after_letter, after_number, after_other) = (letter << 1, number << 1, other << 1);
+    let mut unknown = further & !(others.letter | others.sign | others.chinese | others.unmatched);
+    // A mark is as a letter, but directly after signs it may join these.
+    unknown |= others.mark & after_other;
+    // Places after an unknown character are not used.
+    let count = unknown.trailing_zeros();
+    let Some(before @ 1..) = count.checked_sub(AHEAD as u32) else { return (0, 0) };
+    let mut certain = u64::MAX >> (u64::BITS - before);
     // White space except newlines.
     let gap = space & !newline;
     let signs = other & !after_other & !after_blank;
     // A single sign joins the letters after it, and so does the last character of a gap.
     let joined = match words {
-        // Signs and letters of ASCII alone, and characters of no alternative.
+        // An ASCII sign joins ASCII letters alone; a character of no alternative joins any letters.
         Words::BetweenNumbers => {
             (gap | controls) << 1 | signs << 1 & masks.letter | others.after(unmatched)
         }
@@ -95,7 +98,8 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
     let after_newline = gap & (newline << 1);
     let ends = gap.wrapping_add(after_newline) & !gap;
     let before_newline = after_newline != 0 && ends & newline != 0;
-    let chinese = others.chinese & !(others.chinese << 1);
+    let chinese = others.chinese & !others.chinese_sign;
+    let chinese = chinese & !(chinese << 1) | others.chinese_sign & !(others.chinese_sign << 1);
     let mut starts = first_letters | signs | numbers | gaps | last | chinese;
     if before_newline {
         // Rare: up to the first such gap.
@@ -128,9 +132,11 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
         Words::Cased { contractions, .. } => {
             let Cases { upper, slash } = Cases::of(block);
             let upper = upper & masks.letter | letters.upper | others.upper;
-            // Whether a word ends before this letter depends on what follows.
-            certain &= below_first(upper & others.caseless << 1);
-            starts |= upper & ((letter & !upper) << 1);
+            // A contraction may begin another word.
+            let may_part = contractions && apostrophe & after_letter != 0;
+            let words = word_starts(upper, others.caseless, letter, may_part, count);
+            starts |= words.0;
+            certain &= below_first(words.1);
             // Rare: a slash after such newlines joins them.
             certain &= below_first(slash & taken << 1);
             if contractions {
@@ -139,6 +145,39 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
         }
     }
     (starts & certain & !1, masks.wide)
+}
+
+/// The letters in upper case before which a word ends, and the first of which this is not known.
+#[inline(always)]
+fn word_starts(upper: u64, caseless: u64, letter: u64, may_part: bool, count: u32) -> (u64, u64) {
+    let lower = letter & !upper & !caseless;
+    let after_lower = upper & lower << 1;
+    let doubtful = upper & caseless << 1;
+    if doubtful == 0 || may_part {
+        return (after_lower, doubtful);
+    }
+    // The word's part in lower case has begun.
+    let begun = doubtful & run_from(caseless, caseless & lower << 1) << 1;
+    let (ends, unknown) = after_caseless(doubtful & !begun, upper, letter, count);
+    (after_lower | begun | ends, unknown)
+}
+
+/// The same among `capitals` that come after a caseless letter in the word's part in upper case.
+///
+/// The last letter of `UPPER*LOWER+` is no capital: the word goes on if the capitals have another letter after them.
+#[inline(never)]
+fn after_caseless(mut capitals: u64, upper: u64, letter: u64, count: u32) -> (u64, u64) {
+    let mut ends = 0;
+    while capitals != 0 {
+        let at = capitals.trailing_zeros();
+        capitals &= capitals - 1;
+        let after = at + (upper >> at).trailing_ones();
+        if after >= count {
+            return (ends, 1 << at);
+        }
+        ends |= (!letter >> after & 1) << at;
+    }
+    (ends, 0)
 }
 
 /// All places below the first of a mask; all places if it is empty.

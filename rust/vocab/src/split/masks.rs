@@ -8,9 +8,18 @@ use super::blocks::BLOCK;
 pub(super) fn has_vectors() -> bool {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
+        #[cfg(test)]
+        return !WITHOUT.get();
+        #[cfg(not(test))]
         return true;
     }
     false
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Whether a test runs as on a processor without AVX2.
+    pub(super) static WITHOUT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 /// A function of a block with AVX2 where the processor has it, and a function byte by byte elsewhere.
@@ -163,14 +172,13 @@ impl Masks {
     }
 }
 
-/// The first bytes of characters that are known by their bytes.
+/// The first bytes of ideographs, hiragana and katakana.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Firsts {
     /// From U+4E00 to U+9F7F: most of the ideographs.
     pub(super) ideographs: u64,
-    /// From U+3040 to U+30FF: the letters of hiragana and katakana, and others.
+    /// From U+3041 to U+30FF: the letters of hiragana and katakana.
     pub(super) kana: u64,
-    pub(super) kana_letters: u64,
 }
 
 impl Firsts {
@@ -199,8 +207,7 @@ impl Firsts {
             };
             let set = |mask: &mut u64, is: bool| *mask |= u64::from(is) << at;
             set(&mut firsts.ideographs, is_ideograph);
-            set(&mut firsts.kana, is_kana);
-            set(&mut firsts.kana_letters, is_kana && !is_other);
+            set(&mut firsts.kana, is_kana && !is_other);
         }
         firsts
     }
@@ -234,8 +241,7 @@ impl Firsts {
         }
         firsts.ideographs |= e4 & high >> 1 | e9 & !(highest >> 1);
         let second = |mask: u64, others: u64| e3 & mask >> 1 & !(others >> 2);
-        firsts.kana = second(x81 | x82 | x83, 0);
-        firsts.kana_letters = second(x81, x80) | second(x82, marks) | second(x83, dot);
+        firsts.kana = second(x81, x80) | second(x82, marks) | second(x83, dot);
         firsts
     }
 }
@@ -246,10 +252,19 @@ pub(crate) fn leads(block: &[u8; BLOCK]) -> u64 {
     by_processor!(leads_of_vectors, leads_of_bytes, block)
 }
 
-/// The same, one byte after another.
+/// The first bytes of characters beyond ASCII, eight bytes after another.
 pub(super) fn leads_of_bytes(block: &[u8; BLOCK]) -> u64 {
-    let bits = block.iter().enumerate().map(|(at, byte)| u64::from(*byte >= 0xC0) << at);
-    bits.fold(0, |all, bit| all | bit)
+    const HIGHEST: u64 = 0x8080_8080_8080_8080;
+    // Moves the lowest bit of each byte into the highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let (words, _) = block.as_chunks::<8>();
+    let mut leads = 0;
+    for (nth, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let both = word & word << 1 & HIGHEST;
+        leads |= (both >> 7).wrapping_mul(GATHER) >> 56 << (8 * nth);
+    }
+    leads
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -259,7 +274,7 @@ fn leads_of_vectors(block: &[u8; BLOCK]) -> u64 {
     use std::arch::x86_64::{_mm256_and_si256, _mm256_movemask_epi8, _mm256_slli_epi16};
     let mut leads = 0;
     for (nth, vector) in vectors(block).into_iter().enumerate() {
-        // Their two highest bits are set.
+        // The two highest bits of a first byte are set.
         let both = _mm256_and_si256(vector, _mm256_slli_epi16::<1>(vector));
         leads |= u64::from(_mm256_movemask_epi8(both) as u32) << (32 * nth);
     }

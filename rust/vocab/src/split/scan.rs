@@ -142,7 +142,7 @@ pub(super) fn ends(known: Known, text: &str, mut each: impl FnMut(Ends)) {
         }
         Known::DeepSeekV3 => pieces(text, |at| scanner.deepseek_v3(at), next, each_piece),
         Known::DeepSeekV3Whole => {
-            // The end of the text between numbers and Chinese that was looked at last.
+            // The end of the Chinese, or of the text between numbers and Chinese, that was looked at last.
             let mut section = 0;
             scanner.blocks(
                 |block| blocks::starts(block, Digits::Three, Words::BetweenNumbers),
@@ -239,7 +239,7 @@ impl Scanner<'_> {
     }
 
     /// Calls `each` with the ends of the matches of a pattern: of a block at once, by `starts`, and elsewhere by
-    /// `end_of_match`. Every character must be part of a match.
+    /// `end_of_match`, which also gives the ends of characters of no match.
     #[inline(always)]
     fn blocks(
         self,
@@ -445,11 +445,13 @@ impl Scanner<'_> {
         if class & NUMBER != 0 {
             return self.digits(next, Digits::Three);
         }
-        if class & CHINESE != 0 {
-            return self.run(next, CHINESE);
-        }
         if at >= *section {
-            *section = self.run_without(next, NUMBER | CHINESE);
+            let is_chinese = class & CHINESE != 0;
+            *section = if is_chinese {
+                self.run(next, CHINESE)
+            } else {
+                self.run_without(next, NUMBER | CHINESE)
+            };
         }
         let within = Self { text: &self.text[..*section], ..self };
         let end = within.deepseek_v3(at);

@@ -15,7 +15,8 @@ use super::known_patterns::{
     CL100K, DEEPSEEK_CHINESE, DEEPSEEK_V3, KNOWN, NAMES, NUMBERS_BY_THREES, UP_TO_THREE,
 };
 use super::masks::{
-    Cases, Firsts, Halves, Masks, Prose, controls, controls_of_bytes, leads, leads_of_bytes,
+    Cases, Firsts, Halves, Masks, Prose, WITHOUT, controls, controls_of_bytes, leads,
+    leads_of_bytes,
 };
 use super::matcher::Work;
 use super::regex::{Dialect, Regex};
@@ -180,6 +181,29 @@ fn mixed_text() -> impl Strategy<Value = String> {
         "\u{200b}é",
         "\u{1}a",
         "ก็",
+        "हिन्दी",
+        " भाषा",
+        "!ि",
+        "\u{9f7f}",
+        "\u{9f80}",
+        "\u{9fa5}",
+        "\u{9fa6}",
+        "\u{3099}",
+        "\u{309b}",
+        "・",
+        "\u{2028}",
+        "\u{85}",
+        "\u{212a}",
+        "\u{200b}\u{200b}",
+        "使用API接口",
+        "用API ",
+        "中aあB",
+        "あ・い",
+        "・・",
+        "・！",
+        "゠\n",
+        "\u{3040}あ",
+        "文字文字文字文字文字文字文字文字文字文字文字文字",
         "\u{e000}",
         "\u{378}",
         "\0",
@@ -287,7 +311,9 @@ proptest! {
     #[test]
     fn known_patterns_are_their_regular_expressions(
         text in prop_oneof![nasty_text(), ascii_text(), european_text(), mixed_text()],
+        without_vectors in any::<bool>(),
     ) {
+        WITHOUT.set(without_vectors);
         for (pattern, known) in KNOWN {
             let found = pieces(&Splitter::Known(*known), &text);
             prop_assert_eq!(found, by_regex(&[pattern], &text), "{}", pattern);
@@ -306,7 +332,11 @@ proptest! {
     }
 
     #[test]
-    fn names_are_their_regular_expressions(text in prop_oneof![3 => nasty_text(), 1 => ascii_text(), 2 => european_text(), 3 => mixed_text()]) {
+    fn names_are_their_regular_expressions(
+        text in prop_oneof![3 => nasty_text(), 1 => ascii_text(), 2 => european_text(), 3 => mixed_text()],
+        without_vectors in any::<bool>(),
+    ) {
+        WITHOUT.set(without_vectors);
         for (names, patterns) in NAMES {
             let splitter = named(names[0]);
             prop_assert_eq!(pieces(&splitter, &text), by_regex(patterns, &text), "{}", names[0]);
@@ -395,7 +425,7 @@ fn known_letters_are_of_their_classes() {
     assert_eq!(count, 2 * (0x1C0 - 3 + 0x80) + 0x40 - 2 + 0x60);
 }
 
-/// In blocks of one character again and again, from each of its bytes on.
+/// In blocks of one character again and again, with one letter or two before each.
 #[test]
 fn further_characters_are_of_their_classes() {
     let classes = Classes::of_unicode();
@@ -407,22 +437,23 @@ fn further_characters_are_of_their_classes() {
         Words::BetweenNumbers,
     ];
     for c in '\u{80}'..=char::MAX {
-        let text = format!("{}{c}", "a".repeat(c as usize % 3)).repeat(64);
+        let text = format!("{}{c}", "a".repeat(1 + c as usize % 2)).repeat(64);
         let block: &[u8; 64] = text.as_bytes().first_chunk().unwrap();
+        assert_eq!(Firsts::of(block), Firsts::of_bytes(block), "{c:?}");
         let wide = Masks::of(block).wide;
         let class = classes.of_code_point(c.into());
         let is = |classes: Mask| class & classes != 0;
         for words in all {
             let others = Others::of(block, wide, words);
             let is_chinese = match words {
-                Words::BetweenNumbers => is(CHINESE),
+                Words::BetweenNumbers => is(CHINESE) && is(LETTER | MARK | SIGN),
                 Words::Cased { han, .. } => han && is(HAN) && is(LETTER),
                 Words::Whole { .. } => false,
             };
             let is_letter = match words {
                 Words::BetweenNumbers => is(LETTER | MARK) && !is_chinese && !is(SIGN),
                 Words::Whole { marks } => is(LETTER) || marks && is(MARK),
-                Words::Cased { .. } => is(LETTER) && !is_chinese,
+                Words::Cased { han, .. } => is(LETTER | MARK) && !(han && is(HAN)),
             };
             let is_sign = match words {
                 Words::BetweenNumbers => is(SIGN) && !is(CHINESE),
@@ -438,9 +469,12 @@ fn further_characters_are_of_their_classes() {
                 is_cased && is(UPPER) && !is(LOWER),
                 is_cased && is(UPPER) && is(LOWER),
                 words == Words::BetweenNumbers && !is_known,
+                is_cased && is(MARK),
+                words == Words::BetweenNumbers && is_chinese && is(SIGN),
             ];
-            let Others { letter, sign, chinese, upper, caseless, unmatched, .. } = others;
-            let found = [letter, sign, chinese, upper, caseless, unmatched];
+            let Others { letter, sign, chinese, chinese_sign, .. } = others;
+            let Others { upper, caseless, unmatched, mark, .. } = others;
+            let found = [letter, sign, chinese, upper, caseless, unmatched, mark, chinese_sign];
             let expected = expected.map(|expected| expected && c != 'ſ');
             assert_eq!(found.map(|bytes| bytes != 0), expected, "{c:?} {words:?}");
             // The end of the block may cut the last characters.

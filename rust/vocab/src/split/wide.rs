@@ -5,10 +5,9 @@
 //! 好😀       three bytes of a letter, four of a sign
 //! ```
 //!
-//! Latin and Cyrillic letters of two bytes are found all at once, and so are most ideographs, hiragana and katakana; further
-//! characters one by one, by their classes. A
-//! character of no known class ends the part of its block that is split at once, and so does one that the end of the
-//! block may cut.
+//! Latin and Cyrillic letters of two bytes are found all at once, and so are most ideographs, hiragana and katakana;
+//! all other characters one by one, by their classes. White space, a number or `ſ` ends the part of its block that is
+//! split at once, and so does a character that the end of the block may cut.
 
 use super::blocks::{BLOCK, Words};
 use super::classes::{
@@ -66,7 +65,7 @@ fn both(firsts: u64) -> u64 {
     whole | whole << 1
 }
 
-/// The bytes of further characters in a block, by class.
+/// The bytes of characters in a block that are not among [`Letters`], by class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Others {
     pub(super) letter: u64,
@@ -74,9 +73,13 @@ pub(super) struct Others {
     pub(super) upper: u64,
     /// Letters that words may have as upper and as lower case.
     pub(super) caseless: u64,
+    /// Marks, where words have marks among caseless letters.
+    pub(super) mark: u64,
     pub(super) sign: u64,
     /// Chinese, and Japanese, where these are pieces of their own.
     pub(super) chinese: u64,
+    /// The signs among these, which are pieces too.
+    pub(super) chinese_sign: u64,
     /// Characters of no alternative.
     pub(super) unmatched: u64,
     /// The first bytes of characters of two bytes, three, and four.
@@ -86,25 +89,25 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// The characters whose bytes are in `wide`, up to the first of no known class.
+    /// The characters whose bytes are in `wide`, up to the first that ends the part.
     #[inline]
     pub(super) fn of(block: &[u8; BLOCK], wide: u64, words: Words) -> Self {
         let classes = Classes::of_unicode();
-        let Firsts { ideographs, kana, kana_letters } = Firsts::of(block);
+        let Firsts { ideographs, kana } = Firsts::of(block);
         let mut others = Self::default();
-        // Those that the block does not cut.
+        // The bytes of characters that the block does not cut.
         let three = |firsts: u64| {
             let whole = firsts & u64::MAX >> 2;
             whole | whole << 1 | whole << 2
         };
         match words {
-            Words::Whole { .. } => others.letter = three(ideographs | kana_letters),
+            Words::Whole { .. } => others.letter = three(ideographs | kana),
             Words::Cased { han: false, .. } => {
-                others.letter = three(ideographs | kana_letters);
+                others.letter = three(ideographs | kana);
                 others.caseless = others.letter;
             }
             Words::Cased { han: true, .. } => {
-                (others.letter, others.chinese) = (three(kana_letters), three(ideographs));
+                (others.letter, others.chinese) = (three(kana), three(ideographs));
                 others.caseless = others.letter;
             }
             Words::BetweenNumbers => others.chinese = three(ideographs | kana),
@@ -113,6 +116,10 @@ impl Others {
         while firsts != 0 {
             let at = firsts.trailing_zeros() as usize;
             firsts &= firsts - 1;
+            let has_others = others.sign | others.chinese | others.unmatched != 0;
+            if at >= RUN && (wide | 1) == u64::MAX && !has_others {
+                break;
+            }
             let Some(bytes) = block.get(at..).and_then(|rest| rest.first_chunk()) else { break };
             let (c, length) = wide_char(*bytes);
             let class = classes.of_code_point(c);
@@ -124,14 +131,16 @@ impl Others {
                 }
                 Words::Cased { han, .. } => {
                     let is_han = han && is(HAN);
+                    let is_letter = is(LETTER | MARK) && !is_han;
                     let is_sign = !is_han && !is(LETTER | SPACE | NUMBER | MARK);
-                    [is(LETTER) && !is_han, is_sign, is(LETTER) && is_han, false]
+                    [is_letter, is_sign, is(LETTER) && is_han, false]
                 }
                 Words::BetweenNumbers => {
                     let is_letter = is(LETTER | MARK) && !is(CHINESE);
                     let is_sign = is(SIGN) && !is(CHINESE);
+                    let is_chinese = is(LETTER | MARK | SIGN) && is(CHINESE);
                     let is_other = is(LETTER | MARK | SIGN | CHINESE | SPACE | NUMBER);
-                    [is_letter, is_sign, is(CHINESE), !is_other]
+                    [is_letter, is_sign, is_chinese, !is_other]
                 }
             };
             if c == LONG_S || !(is_letter | is_sign | is_chinese | is_unmatched) {
@@ -142,10 +151,12 @@ impl Others {
             others.letter |= if_is(is_letter, bytes);
             others.sign |= if_is(is_sign, bytes);
             others.chinese |= if_is(is_chinese, bytes);
+            others.chinese_sign |= if_is(is_chinese && is(SIGN), bytes);
             others.unmatched |= if_is(is_unmatched, bytes);
             if matches!(words, Words::Cased { .. }) {
                 others.upper |= if_is(is_letter && is(UPPER) && !is(LOWER), bytes);
                 others.caseless |= if_is(is_letter && is(UPPER) && is(LOWER), bytes);
+                others.mark |= if_is(is_letter && is(MARK), bytes);
             }
             others.twos |= u64::from(length == 2) << at;
             others.threes |= u64::from(length == 3) << at;
@@ -154,18 +165,22 @@ impl Others {
         others
     }
 
-    /// The bytes after the characters whose first bytes are among some.
+    /// The places directly after characters whose first bytes are in `bytes`; only of characters found one by one.
     #[inline(always)]
     pub(super) fn after(&self, bytes: u64) -> u64 {
         (bytes & self.twos) << 2 | (bytes & self.threes) << 3 | (bytes & self.fours) << 4
     }
 
-    /// The first bytes of the characters before some bytes.
+    /// The first bytes of characters that end directly before a byte of `bytes`; only of characters found one by one.
     #[inline(always)]
     pub(super) fn before(&self, bytes: u64) -> u64 {
         self.twos & bytes >> 2 | self.threes & bytes >> 3 | self.fours & bytes >> 4
     }
 }
+
+/// A block that begins with so many bytes of letters and has no ASCII but its first byte is not looked at further: text
+/// without spaces, as Thai, is faster word by word.
+const RUN: usize = 12;
 
 /// `ſ`, whose upper case is `S`: `'ſ` is a contraction in some patterns.
 const LONG_S: u32 = 0x17F;
