@@ -379,9 +379,10 @@ test-data:
 actionlint: $(VENV)/ready
 	$(BIN)/pip install --quiet --group actionlint
 
+# With STUBS=1 and CARGO_PROFILE_RELEASE_STRIP=none, scripts/stubs.py reads what is built here.
 build: $(VENV)/build-tools
 	@echo "make: cargo builds chatcodec, some minutes the first time, then seconds"
-	@PIP_QUIET=1 $(BIN)/maturin develop --release --group build
+	@PIP_QUIET=1 $(BIN)/maturin develop --release --group build $(if $(STUBS),--features stubs)
 
 $(VENV)/build-tools: pyproject.toml | tools
 	@echo "make: a Python environment in $(VENV), with maturin; about 20 seconds"

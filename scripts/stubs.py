@@ -141,11 +141,15 @@ from chatcodec.options import (
 def generate() -> str:
     """Build the extension for introspection and give its stub, patched."""
     maturin = Path(sys.executable).with_name("maturin")
+    environment = dict(os.environ)
+    profile = "release"
+    if environment.get("CARGO_PROFILE_RELEASE_STRIP") != "none":
+        # The release profile strips what introspection reads, so the library is built once more.
+        profile = "dev"
+        environment["CARGO_TARGET_DIR"] = str(ROOT / "target" / "stubs")
     with tempfile.TemporaryDirectory() as out:
         command: list[str | Path] = [maturin, "generate-stubs", "--features", "stubs", "--out", out]
-        # The release profile strips what introspection reads.
-        command += ["--profile", "dev"]
-        environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target" / "stubs")}
+        command += ["--profile", profile]
         subprocess.run(command, cwd=ROOT, check=True, env=environment)
         text = (Path(out) / "chatcodec" / "_core.pyi").read_text(encoding="utf-8")
     return HEADER + patch(text)
