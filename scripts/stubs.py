@@ -22,6 +22,28 @@ HEADER = "# Written by scripts/stubs.py from the binary; not edited by hand.\n"
 
 # What stands in the generated stub once, and what stands there instead.
 PATCHES = [
+    # What tests alone use.
+    (', "_Panics", "_ask_for_panic"', ""),
+    (
+        '''\
+@final
+class _Panics:
+    """
+    What panics when it is read, for tests: as ids, as a value of a message, and in a method.
+    """
+    def __len__(self, /) -> int: ...
+    def __new__(cls, /) -> _Panics: ...
+    @property
+    def value(self, /) -> int: ...
+
+def _ask_for_panic(place: str) -> None:
+    """
+    Asks for one panic, for tests: in an `"away"` thread, or a `"worker"` of a batch.
+    """
+
+''',
+        "",
+    ),
     # A base class at run time by `Sequence.register`.
     ("class IntArray:\n", "class IntArray(Sequence[int]):\n"),
     ("class Encoding:\n", "class Encoding(Sequence[int]):\n"),

@@ -65,8 +65,7 @@ mod _core {
     use super::format::{Format, formats};
     #[pymodule_export]
     use super::guard::_install;
-    // Tests alone use these: stubs know nothing of them.
-    #[cfg(not(feature = "stubs"))]
+    // Tests alone use these: scripts/stubs.py leaves them out.
     #[pymodule_export]
     use super::guard::{_Panics, _ask_for_panic};
     #[pymodule_export]
