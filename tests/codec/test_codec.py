@@ -628,7 +628,7 @@ def test_a_conversation_cut_at_any_id_decodes(codec: Codec, draw: st.DataObject)
 
 
 @pytest.mark.parametrize("sign", ["a", " ", "\n", "中", "😀", "\u2581", "<|im_end|>", '"', "\\"])
-def test_a_megabyte_in_each_field_takes_less_than_a_second(embedded: Codec, sign: str) -> None:
+def test_a_megabyte_in_each_field_takes_seconds_at_most(embedded: Codec, sign: str) -> None:
     text = sign * (1_000_000 // len(sign.encode()))
     for messages in (
         [user(text)],
@@ -636,8 +636,9 @@ def test_a_megabyte_in_each_field_takes_less_than_a_second(embedded: Codec, sign
         [assistant({"type": "code", "code": {"source": text}})],
         [assistant(function("f", {"a": text}))],
     ):
-        encoding = within(1, functools.partial(embedded.encode, messages))
-        decoded = within(1, functools.partial(embedded.decode, encoding))
+        # Work that is quadratic takes minutes; a machine may do other work.
+        encoding = within(10, functools.partial(embedded.encode, messages))
+        decoded = within(10, functools.partial(embedded.decode, encoding))
         assert decoded == canonical(messages)
 
 
