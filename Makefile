@@ -379,7 +379,7 @@ test-data:
 actionlint: $(VENV)/ready
 	$(BIN)/pip install --quiet --group actionlint
 
-# With STUBS=1 and CARGO_PROFILE_RELEASE_STRIP=none, scripts/stubs.py reads what is built here.
+# STUBS=1 with CARGO_PROFILE_RELEASE_STRIP=none: scripts/stubs.py reads this library and builds no other.
 build: $(VENV)/build-tools
 	@echo "make: cargo builds chatcodec, some minutes the first time, then seconds"
 	@PIP_QUIET=1 $(BIN)/maturin develop --release --group build $(if $(STUBS),--features stubs)

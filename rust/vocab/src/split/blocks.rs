@@ -134,9 +134,9 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
             let upper = upper & masks.letter | letters.upper | others.upper;
             // A contraction may begin another word.
             let may_part = contractions && apostrophe & after_letter != 0;
-            let words = word_starts(upper, others.caseless, letter, may_part, count);
-            starts |= words.0;
-            certain &= below_first(words.1);
+            let (ends, unknown) = ends_before(upper, others.caseless, letter, may_part, count);
+            starts |= ends;
+            certain &= below_first(unknown);
             // Rare: a slash after such newlines joins them.
             certain &= below_first(slash & taken << 1);
             if contractions {
@@ -147,9 +147,9 @@ pub(super) fn starts(block: &[u8; BLOCK], digits: Digits, words: Words) -> (u64,
     (starts & certain & !1, masks.wide)
 }
 
-/// The letters in upper case before which a word ends, and the first of which this is not known.
+/// The capitals directly after the end of a word. The second mask has the first capital of which the block does not tell.
 #[inline(always)]
-fn word_starts(upper: u64, caseless: u64, letter: u64, may_part: bool, count: u32) -> (u64, u64) {
+fn ends_before(upper: u64, caseless: u64, letter: u64, may_part: bool, count: u32) -> (u64, u64) {
     let lower = letter & !upper & !caseless;
     let after_lower = upper & lower << 1;
     let doubtful = upper & caseless << 1;
@@ -162,7 +162,7 @@ fn word_starts(upper: u64, caseless: u64, letter: u64, may_part: bool, count: u3
     (after_lower | begun | ends, unknown)
 }
 
-/// The same among `capitals` that come after a caseless letter in the word's part in upper case.
+/// The same two masks for `capitals`, each after a caseless letter in the word's part in upper case.
 ///
 /// The last letter of `UPPER*LOWER+` is no capital: the word goes on if the capitals have another letter after them.
 #[inline(never)]
