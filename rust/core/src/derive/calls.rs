@@ -533,10 +533,7 @@ impl Around {
                             let is_either = calls.end.contains(OR);
                             let end = if is_either { calls.end.clone() } else { base.end.clone() };
                             let draft = Draft { end, calls: Some(calls), ..base.clone() };
-                            if !drafts
-                                .iter()
-                                .any(|known: &Draft| format!("{known:?}") == format!("{draft:?}"))
-                            {
+                            if !drafts.contains(&draft) {
                                 drafts.push(draft);
                             }
                         }

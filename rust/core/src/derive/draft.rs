@@ -14,7 +14,7 @@ const LOADED_AS_BYTES: usize = 8;
 pub(super) type Row = (String, String);
 
 /// Reasoning in the assistant's rows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reasoning {
     pub(super) head: String,
     /// Between reasoning and content; of reasoning in a turn of its own, the end of that turn.
@@ -33,7 +33,7 @@ impl Reasoning {
 }
 
 /// What stands around strings that hold some texts: CDATA.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Wrap {
     pub(super) open: String,
     pub(super) close: String,
@@ -41,7 +41,7 @@ pub(super) struct Wrap {
 }
 
 /// How calls are written.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Calls {
     pub(super) open: String,
     pub(super) between: String,
@@ -89,7 +89,7 @@ impl Calls {
 }
 
 /// How results are written.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Results {
     pub(super) open: String,
     pub(super) between: String,
@@ -100,7 +100,7 @@ pub(super) struct Results {
 }
 
 /// The parts of a format file. Texts have marks for control tokens.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Draft {
     pub(super) is_ids: bool,
     pub(super) is_alternate: bool,
