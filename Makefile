@@ -60,8 +60,13 @@ run-gateway: build
 
 test: test-rust test-python
 
+# What is tested and linted has the checks of a debug build. The features are those of the library for Python, which
+# shares its crates.
+CHECKED := --profile checked --workspace --features chatcodec/foreign,chatcodec-python/testing
+test test-python test-long lint stubs: PROFILE := checked
+
 test-rust: | tools
-	cargo test --features foreign
+	cargo test $(CHECKED)
 	@$(PYTHON) scripts/fetch_test_data.py --missing
 
 # What the processes of the tests import is compiled once, whatever the environment says.
@@ -72,7 +77,7 @@ test-python: build $(VENV)/ready
 # Seeds are fixed, but in long runs and where `CHATCODEC_SEEDS=new`.
 .PHONY: test-long
 test-long: build $(VENV)/ready
-	CHATCODEC_LONG=1 cargo test --no-fail-fast --features foreign
+	CHATCODEC_LONG=1 cargo test --no-fail-fast $(CHECKED)
 	CHATCODEC_LONG=1 $(BIN)/python -m pytest -n auto
 
 # The crate without the `tokenizers` library, as Rust users may build it.
@@ -298,8 +303,8 @@ lint: build $(VENV)/ready
 lint-rust:
 	cargo fmt --all --check
 	$(PYTHON) scripts/floors.py
-	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps --document-private-items --features foreign
+	cargo clippy $(CHECKED) --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet $(CHECKED) --no-deps --document-private-items
 
 # What needs the package as it was built, and the tools.
 lint-python:
@@ -312,7 +317,7 @@ lint-python:
 	$(BIN)/python scripts/tables.py --check
 	$(BIN)/python scripts/make_golden.py --check
 	$(BIN)/python scripts/fuzz_seeds.py --check
-	$(BIN)/python -m mypy.stubtest chatcodec --mypy-config-file pyproject.toml --allowlist scripts/stubtest-allowlist.txt --ignore-unused-allowlist
+	$(BIN)/python -m mypy.stubtest chatcodec._core --mypy-config-file pyproject.toml --allowlist scripts/stubtest-allowlist.txt
 
 format: build $(VENV)/ready
 	cargo fmt --all
@@ -379,10 +384,11 @@ test-data:
 actionlint: $(VENV)/ready
 	$(BIN)/pip install --quiet --group actionlint
 
-# STUBS=1 with CARGO_PROFILE_RELEASE_STRIP=none: scripts/stubs.py reads this library and builds no other.
+# PROFILE=checked: the library that is tested; no library to measure.
+PROFILE ?= release
 build: $(VENV)/build-tools
 	@echo "make: cargo builds chatcodec, some minutes the first time, then seconds"
-	@PIP_QUIET=1 $(BIN)/maturin develop --release --group build $(if $(STUBS),--features stubs)
+	@PIP_QUIET=1 $(BIN)/maturin develop --profile $(PROFILE) --group build $(if $(filter checked,$(PROFILE)),--features testing)
 
 $(VENV)/build-tools: pyproject.toml | tools
 	@echo "make: a Python environment in $(VENV), with maturin; about 20 seconds"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
-import os
 import re
 import subprocess
 import sys
@@ -161,18 +160,12 @@ from chatcodec.options import (
 
 
 def generate() -> str:
-    """Build the extension for introspection and give its stub, patched."""
+    """Give the stub of the library that tests use, patched."""
     maturin = Path(sys.executable).with_name("maturin")
-    environment = dict(os.environ)
-    profile = "release"
-    if environment.get("CARGO_PROFILE_RELEASE_STRIP") != "none":
-        # The release profile strips what introspection reads, so the library is built once more.
-        profile = "dev"
-        environment["CARGO_TARGET_DIR"] = str(ROOT / "target" / "stubs")
     with tempfile.TemporaryDirectory() as out:
-        command: list[str | Path] = [maturin, "generate-stubs", "--features", "stubs", "--out", out]
-        command += ["--profile", profile]
-        subprocess.run(command, cwd=ROOT, check=True, env=environment)
+        command: list[str | Path] = [maturin, "generate-stubs", "--out", out]
+        command += ["--profile", "checked", "--features", "testing"]
+        subprocess.run(command, cwd=ROOT, check=True)
         text = (Path(out) / "chatcodec" / "_core.pyi").read_text(encoding="utf-8")
     return HEADER + patch(text)
 
