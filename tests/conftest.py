@@ -22,7 +22,7 @@ SEEDS = os.environ.get("CHATCODEC_SEEDS") or ("new" if data.LONG else "")
 # How long things take is tested where it is promised.
 settings.register_profile(
     "quick",
-    max_examples=40,
+    max_examples=25,
     deadline=None,
     derandomize=not SEEDS,
     # The same number is to give the same examples, whatever failed before.

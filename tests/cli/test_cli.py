@@ -1157,7 +1157,7 @@ def test_examples_of_the_help_work(tmp_path: Path, vocabulary: Path, embedded: C
         if not elsewhere.search(example)
     ]
     prologue = f'chatcodec() {{ "{sys.executable}" -m chatcodec "$@"; }}; less() {{ cat; }}\n'
-    for example in data.share(examples, 2):
+    for example in data.share(examples, 4):
         ran = subprocess.run(
             ["/bin/sh", "-c", prologue + example], cwd=tmp_path, capture_output=True, check=False
         )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import data
@@ -60,11 +58,7 @@ def test_what_was_adopted_goes_on_as_an_encoding() -> None:
     extended = 0
     for name in [*data.share(sorted(formats()), 6), *data.share(PUBLISHED, 12)]:
         try:
-            if name.endswith(".jinja"):
-                with tempfile.TemporaryDirectory() as folder:
-                    codec = made(text_of(name), Path(folder))[1]
-            else:
-                codec = codec_of(name)
+            codec = made(text_of(name))[1] if name.endswith(".jinja") else codec_of(name)
             for tools in (None, TOOLS):
                 codec.encode(ASK, tools=tools)
         except ChatCodecError:
@@ -83,9 +77,9 @@ HEADLESS = (
 )
 
 
-def test_an_answer_without_a_header_may_begin_with_its_call(tmp_path: Path) -> None:
+def test_an_answer_without_a_header_may_begin_with_its_call() -> None:
     """`[CALLS]` is the first token of such a message, and opens no other turn."""
-    _, codec = made(HEADLESS, tmp_path)
+    _, codec = made(HEADLESS)
     vocab = codec.vocab
     call = [vocab.control["[CALLS]"], *vocab.encode('{"name": "f", "arguments": {}}')]
     completion = [*call, vocab.control["</s>"]]
@@ -107,9 +101,9 @@ WITHIN = (
 )
 
 
-def test_a_result_that_is_written_before_the_end_of_the_answer_is_refused(tmp_path: Path) -> None:
+def test_a_result_that_is_written_before_the_end_of_the_answer_is_refused() -> None:
     """It would have no place after the sampled ids, and would be lost."""
-    _, codec = made(WITHIN, tmp_path, check_template=False)
+    _, codec = made(WITHIN, check_template=False)
     said = {"role": "assistant", "content": "Answer."}
     result = {"role": "tool", "content": "rain"}
     whole = codec.encode([*ASK, said, result], on_unsupported="drop")

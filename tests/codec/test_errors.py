@@ -253,7 +253,7 @@ def test_a_refusal_takes_no_time(embedded: Codec) -> None:
             with pytest.raises(MessageError, match="nested deeper"):
                 embedded.encode([function(arguments=arguments)])
 
-    within(1, refuse)
+    within(10, refuse)
 
 
 class Odd(dict[str, Any]):
@@ -533,7 +533,7 @@ def test_sizes_that_are_not_there_are_not_believed(tmp_path: Path, size: int) ->
         (delimited(1, Piece("a").proto()) + delimited(2, inner), "trainer_spec"),
         (delimited(1, Piece("a").proto()) + delimited(3, inner), "normalizer_spec"),
     ]:
-        error = within(0.2, functools.partial(refused, tmp_path, content))
+        error = within(5, functools.partial(refused, tmp_path, content))
         assert re.search(rf"a field of {size} bytes where \d+ are left$", str(error))
         assert error.component == component
         assert error.offset is not None

@@ -13,8 +13,6 @@ from each_codec import each_codec
 from test_template_codec import CHATML, made
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from chatcodec import Codec
     from chatcodec.prefix import Place, PrefixAudit
 
@@ -98,10 +96,10 @@ def test_a_table() -> None:
     assert lines[-1].startswith("deepseek:r1: of ")
 
 
-def test_a_codec_says_so_of_itself(embedded: Codec, tmp_path: Path) -> None:
+def test_a_codec_says_so_of_itself(embedded: Codec) -> None:
     assert "does not begin" not in embedded.describe()
     last = codec_of("qwen3").describe().splitlines()[-1]
     assert last.startswith("a longer conversation does not begin with the ids of the shorter one: ")
     assert last.endswith("most from answered turn to next user")
     refuses = "{% if messages | length > 1 %}{{ raise_exception('no') }}{% endif %}" + CHATML
-    assert "does not begin" not in made(refuses, tmp_path)[1].describe()
+    assert "does not begin" not in made(refuses)[1].describe()

@@ -351,20 +351,11 @@ pub fn with_lossy() -> impl Iterator<Item = &'static Entry> {
 /// Vocabularies with these control tokens: of bytes without those that emoji begin with; of pieces that the
 /// `tokenizers` library runs, of ASCII alone, which it makes lower case.
 fn made_lossy(control: &[String]) -> Vec<(&'static str, Vocab)> {
-    let ranks = ranks();
     let is_emoji = |line: &&[u8]| [&b"8A"[..], b"8Q", b"8g", b"8w"].contains(&&line[..2]);
-    let lines = ranks.split_inclusive(|&byte| byte == b'\n').filter(|line| !is_emoji(line));
+    let lines = ranks().split_inclusive(|&byte| byte == b'\n').filter(|line| !is_emoji(line));
     let without: Vec<u8> = lines.flatten().copied().collect();
-    let count = ranks.split(|&byte| byte == b'\n').count() - 1;
-    let options = VocabOptions {
-        special_tokens: control.iter().cloned().zip(i32::try_from(count).expect("few")..).collect(),
-        pattern: Some(r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+".to_owned()),
-        ..VocabOptions::default()
-    };
-    let bytes = Vocab::load_files(VocabFiles { options, ..VocabFiles::one(&without) });
-    let pieces = Vocab::load(&model::unigram_json(control));
-    let loaded = [("bytes without emoji", bytes), ("pieces of ASCII", pieces)];
-    loaded.map(|(name, vocab)| (name, vocab.unwrap_or_else(|e| panic!("{name}: {e}")))).into()
+    let pieces = Vocab::load(&model::unigram_json(control)).expect("it is made");
+    vec![("bytes without emoji", of_ranks(&without, control)), ("pieces of ASCII", pieces)]
 }
 
 /// Every format with vocabularies that normalise text, each in another way.
@@ -397,29 +388,29 @@ pub fn made_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
 }
 
 fn make_for(control: &[String]) -> Vec<(&'static str, Vocab)> {
-    let embedded = include_bytes!("../../rust/vocab/src/vocab/embedded.model");
-    let prefixed = model::with_dummy_prefix(embedded);
-    let ranks = ranks();
-    let pattern = r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+";
-    let files = |bytes: &[u8], first: usize, known: &[&str], pattern: Option<&str>| {
-        let new = control.iter().map(String::as_str).chain(["[UNUSED_TOKEN_9]", "<|reserved|>"]);
-        let new = new.filter(|spelling| !known.contains(spelling)).map(str::to_owned);
-        let options = VocabOptions {
-            special_tokens: new.zip(i32::try_from(first).expect("few")..).collect(),
-            pattern: pattern.map(str::to_owned),
-            ..VocabOptions::default()
-        };
-        let files = VocabFiles { options, ..VocabFiles::one(bytes) };
-        Vocab::load_files(files).unwrap_or_else(|e| panic!("a vocabulary that is made: {e}"))
+    // Read once: a vocabulary with more control tokens shares the pieces of the one that has none.
+    static PIECES: LazyLock<[Vocab; 2]> = LazyLock::new(|| {
+        let embedded = include_bytes!("../../rust/vocab/src/vocab/embedded.model");
+        [&embedded[..], &model::with_dummy_prefix(embedded)]
+            .map(|file| Vocab::load(file).expect("it is embedded"))
+    });
+    let new = control.iter().map(String::as_str).chain(["[UNUSED_TOKEN_9]", "<|reserved|>"]);
+    let new: Vec<String> = new.map(str::to_owned).collect();
+    let [pieces, prefixed] =
+        PIECES.each_ref().map(|vocab| vocab.with_appended(&new).expect("few tokens"));
+    vec![("pieces", pieces), ("prefixed pieces", prefixed), ("bytes", of_ranks(ranks(), &new))]
+}
+
+/// All the ranks that are made, or some of them, with control tokens after the last.
+fn of_ranks(some: &[u8], control: &[String]) -> Vocab {
+    let count = ranks().split(|&byte| byte == b'\n').count() - 1;
+    let options = VocabOptions {
+        special_tokens: control.iter().cloned().zip(i32::try_from(count).expect("few")..).collect(),
+        pattern: Some(r"\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s+".to_owned()),
+        ..VocabOptions::default()
     };
-    let size = Vocab::load(embedded).expect("it is embedded").size();
-    let of_model = ["<s>", "</s>", "<unk>"];
-    let count = ranks.split(|&byte| byte == b'\n').count() - 1;
-    vec![
-        ("pieces", files(embedded, size, &of_model, None)),
-        ("prefixed pieces", files(&prefixed, size, &of_model, None)),
-        ("bytes", files(ranks, count, &[], Some(pattern))),
-    ]
+    let files = VocabFiles { options, ..VocabFiles::one(some) };
+    Vocab::load_files(files).unwrap_or_else(|e| panic!("a vocabulary that is made: {e}"))
 }
 
 /// Ranks that have tokens for [`words`].

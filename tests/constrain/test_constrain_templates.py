@@ -208,7 +208,7 @@ def test_what_the_template_writes_is_admitted(name: str) -> None:
         pytest.skip("no call of the template follows its prompt, or each is read as mended")
 
 
-@pytest.mark.parametrize("name", published.PUBLISHED)
+@pytest.mark.parametrize("name", data.share(published.PUBLISHED, 3))
 def test_what_is_wrong_is_refused_at_its_id(name: str) -> None:
     """Refused is the id with the first byte that no answer has that is admitted."""
     walker = walker_of(name)
@@ -241,7 +241,7 @@ def test_what_is_wrong_is_refused_at_its_id(name: str) -> None:
     assert tried > 3
 
 
-@pytest.mark.parametrize("name", published.PUBLISHED)
+@pytest.mark.parametrize("name", data.share(published.PUBLISHED, 3))
 def test_a_reader_of_text_has_answers_alone(name: str) -> None:
     """Without calls there is a typed error for them; the rest is constrained."""
     codec = derived.codec_of(name)

@@ -72,7 +72,7 @@ def arguments_of(told: list[Any]) -> str:
     return "".join(event.text for event in told if isinstance(event, events.ActionDelta))
 
 
-@given(content=TEXTS, reasoning=TEXTS, question=TEXTS, system=TEXTS)
+@given(content=TEXTS, reasoning=TEXTS.filter(str.strip), question=TEXTS, system=TEXTS)
 def test_text_is_no_tag(
     codec: Codec, content: str, reasoning: str, question: str, system: str
 ) -> None:

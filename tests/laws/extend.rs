@@ -379,7 +379,7 @@ fn whatever_a_model_writes() {
     };
     check_each(
         entries(),
-        200,
+        100,
         |entry| (turns(entry), pieces(entry)),
         |entry, (mut turns, completion)| {
             domain.try_one();

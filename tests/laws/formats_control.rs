@@ -2,7 +2,7 @@
 //! every id knows where it comes from.
 
 use crate::common::dialogue::{Dialogue, dialogue, hostile, options};
-use crate::common::outside;
+use crate::common::{outside, seed};
 use crate::common::table::{
     Entry, calling, check_each, code, control, entries, function, with_lossy,
 };
@@ -108,13 +108,13 @@ fn contexts(spelling: &str) -> [String; 4] {
     ]
 }
 
-/// Each spelling in all contexts; in one of them, where the vocabulary is not made for the format.
+/// Each spelling in two contexts, or in one where the vocabulary is not made for the format; in a long run, in all.
 fn spelled(entry: &Entry, spellings: &[String]) -> impl Iterator<Item = String> {
-    let count = if entry.made { 4 } else { 1 };
-    spellings.iter().enumerate().flat_map(move |(nth, spelling)| {
-        let first = if entry.made { 0 } else { nth % 4 };
-        contexts(spelling).into_iter().skip(first).take(count)
-    })
+    let count = seed::most(if entry.made { 2 } else { 1 });
+    let in_contexts = move |(nth, spelling): (usize, &String)| {
+        seed::rotated(contexts(spelling).into(), nth).take(count)
+    };
+    spellings.iter().enumerate().flat_map(in_contexts)
 }
 
 #[test]

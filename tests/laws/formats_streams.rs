@@ -69,7 +69,7 @@ fn any_ids_in_any_split() {
         let ids = prop_oneof![ids(entry), shuffled(entry)];
         (ids, any::<[Index; 4]>(), any::<Index>(), in_reasoning)
     };
-    check_each(with_lossy(), 100, inputs, |entry, (ids, cuts, end, in_reasoning)| {
+    check_each(with_lossy(), 50, inputs, |entry, (ids, cuts, end, in_reasoning)| {
         let cuts = cuts.map(|cut| cut.index(ids.len() + 1));
         if entry.able.reasoning {
             let stream = entry.codec.read_stream().calling_in_reasoning(in_reasoning);
@@ -413,7 +413,7 @@ fn no_format_is_read_as_another() {
     };
     let options = EncodeOptions::default();
     let of_ids = || shared().iter().filter(|entry| entry.is_ids() && !families.is_alone(entry));
-    check_each(of_ids(), 60, dialogue, |entry, dialogue| {
+    check_each(of_ids(), 30, dialogue, |entry, dialogue| {
         let others = of_ids().filter(|other| other.vocab == entry.vocab);
         let others = others
             .filter(|other| families.of(other) != families.of(entry))

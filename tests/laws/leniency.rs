@@ -100,7 +100,7 @@ fn ids_in_any_split() {
         let policy = select(&[MarkerPolicy::Ids, MarkerPolicy::IdsOrText]);
         (pieces, select(&BARE), policy, any::<[Index; 4]>())
     };
-    check_each(with_lossy(), 120, inputs, |entry, (pieces, bare, policy, cuts)| {
+    check_each(with_lossy(), 60, inputs, |entry, (pieces, bare, policy, cuts)| {
         let ids: Vec<TokenId> = pieces.concat();
         let cuts = cuts.map(|cut| cut.index(ids.len() + 1));
         check_stream(&streams(entry, bare).reading(policy), &ids, cuts)?;

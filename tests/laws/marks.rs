@@ -112,7 +112,7 @@ fn ids(entry: &'static Entry) -> impl Strategy<Value = Vec<TokenId>> {
 #[test]
 fn any_ids_that_may_spell_markers_in_any_split() {
     let inputs = |entry| (ids(entry), any::<[Index; 4]>());
-    check_each(with_lossy(), 150, inputs, |entry, (ids, cuts)| {
+    check_each(with_lossy(), 75, inputs, |entry, (ids, cuts)| {
         let cuts = cuts.map(|cut| cut.index(ids.len() + 1));
         for start in [Start::Conversation, Start::Completion] {
             let stream = start.stream(&entry.codec).reading(MarkerPolicy::IdsOrText);

@@ -311,7 +311,7 @@ fn a_format_that_loads_gives_its_conversations_back() {
             made_for(&control(file)).into_iter().map(|(_, vocab)| vocab).collect();
         let read = std::cell::Cell::new(0);
         let inputs = (mutations(), text(), 0..vocabs.len());
-        let failed = try_check(name, 400, inputs, |(mutations, text, vocab)| {
+        let failed = try_check(name, 200, inputs, |(mutations, text, vocab)| {
             let mutant = mutate(file, &mutations);
             let begun = Instant::now();
             let format = Format::parse_variant("mutant", &mutant, variant);
@@ -323,7 +323,7 @@ fn a_format_that_loads_gives_its_conversations_back() {
             read.set(read.get() + 1);
             check_mutant(&codec, &text, &changed(file, &mutant))
         });
-        let is_read = failed.is_err() || read.get() > cases(8);
+        let is_read = failed.is_err() || read.get() > cases(4);
         failures.extend(failed.err());
         assert!(is_read, "{name}: {} mutants were read", read.get());
     }

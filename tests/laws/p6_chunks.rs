@@ -29,7 +29,7 @@ fn check_splits(
 #[test]
 fn every_split_of_a_short_stream() {
     for codec in codecs() {
-        check(&codec.name, 250, ids(codec), |ids| {
+        check(&codec.name, 125, ids(codec), |ids| {
             for start in [Start::Conversation, Start::Completion] {
                 check_splits(codec, start, &ids, 0..=ids.len())?;
             }
@@ -43,7 +43,7 @@ fn every_split_of_a_short_stream() {
 fn every_split_of_a_conversation() {
     for codec in codecs() {
         let inputs = (conversation(codec), options(), any::<prop::sample::Index>());
-        check(&codec.name, 100, inputs, |(conversation, options, prompt)| {
+        check(&codec.name, 50, inputs, |(conversation, options, prompt)| {
             let encoding = conversation.encode(codec, &options).expect("in the domain");
             let ids = encoding.ids();
             let events = check_splits(codec, Start::Conversation, ids, 0..=ids.len())?;

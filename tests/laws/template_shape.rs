@@ -290,7 +290,7 @@ fn a_shape_that_came_before_is_written_as_a_new_one() {
     let (format, vocab) = &*PARTS;
     let both = Domain::default();
     let choices = || vec(any::<u16>(), 0..60);
-    check("known shapes", 2_000, (choices(), choices(), choices()), |(written, one, texts)| {
+    check("known shapes", 1_000, (choices(), choices(), choices()), |(written, one, texts)| {
         both.try_one();
         let mut written = Choices::new(written);
         let mut body = String::new();

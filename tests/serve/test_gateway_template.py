@@ -22,8 +22,8 @@ HI: Any = [{"role": "user", "content": "Hi"}]
 
 
 @pytest.fixture(scope="module")
-def of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
-    _, codec = made(STRICT, tmp_path_factory.mktemp("template"))
+def of() -> Iterator[Here]:
+    _, codec = made(STRICT)
     with here(lambda _: [codec.stop_ids[0]], codec) as gateway:
         yield gateway
 
@@ -72,8 +72,8 @@ def test_what_a_template_has_no_place_for_is_refused(
 
 
 @pytest.mark.parametrize(("policy", "status"), [("drop", 200), ("drop=name", 400)])
-def test_an_operator_leaves_it_out(tmp_path: Path, policy: str, status: int) -> None:
-    _, codec = made(STRICT, tmp_path)
+def test_an_operator_leaves_it_out(policy: str, status: int) -> None:
+    _, codec = made(STRICT)
     with here(lambda _: [codec.stop_ids[0]], codec, on_unsupported=policy) as gateway:
         answer = gateway.post("/v1/chat/completions", {"messages": HI, "tools": [TOOL]})
         assert answer.status_code == status, answer.text

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import data
 from chatcodec import Codec, formats
 from chatcodec.errors import ChatCodecError
@@ -21,8 +18,7 @@ def each_codec(*, formats_of: int, templates_of: int) -> list[Codec]:
     ]:
         try:
             if name.endswith(".jinja"):
-                with tempfile.TemporaryDirectory() as folder:
-                    found.append(made(text_of(name), Path(folder))[1])
+                found.append(made(text_of(name))[1])
             else:
                 found.append(codec_of(name))
         except ChatCodecError:

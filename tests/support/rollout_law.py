@@ -23,12 +23,10 @@ import os
 import random
 import re
 import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import data
@@ -75,8 +73,7 @@ def codec(name: str) -> Codec:
         return Codec(name, Vocab.load(OWN))
     if not name.endswith(".jinja"):
         return codec_of(name)
-    with tempfile.TemporaryDirectory() as folder:
-        return made(text_of(name), Path(folder))[1]
+    return made(text_of(name))[1]
 
 
 def names() -> list[str]:

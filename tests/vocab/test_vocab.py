@@ -436,7 +436,7 @@ def test_empty_text_has_no_ids(name: str) -> None:
     assert vocab.decode([]) == ""
 
 
-def test_a_text_of_a_megabyte_takes_less_than_a_second() -> None:
+def test_a_text_of_a_megabyte_takes_seconds_at_most() -> None:
     """Of one sign, which is where tokenizers are quadratic, or worse."""
     vocab = Vocab.embedded()
     for sign in (
@@ -454,7 +454,7 @@ def test_a_text_of_a_megabyte_takes_less_than_a_second() -> None:
         "[UNUSED_TOKEN_1",
     ):
         text = sign * (1_000_000 // len(sign.encode()))
-        ids = within(1, functools.partial(vocab.encode, text))
+        ids = within(10, functools.partial(vocab.encode, text))
         assert vocab.decode_bytes(ids) == spaced(text).encode()
 
 

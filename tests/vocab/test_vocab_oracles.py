@@ -118,7 +118,7 @@ def test_every_character_of_the_lists_has_the_ids_of_the_oracle(name: str) -> No
             agree(name, around.format(part.replace("{", "{{").replace("}", "}}")))
 
 
-@settings(max_examples=2)
+@settings(max_examples=1)
 @given(seed=st.integers(0, 1 << 32))
 def test_a_long_text_has_the_ids_of_the_oracle_each_time(name: str, seed: int) -> None:
     """Sections of a text that came twice are copied, those of a text that grew too."""
