@@ -2,11 +2,11 @@
 //! every id knows where it comes from.
 
 use crate::common::dialogue::{Dialogue, dialogue, hostile, options};
-use crate::common::{outside, seed};
 use crate::common::table::{
     Entry, calling, check_each, code, control, entries, function, with_lossy,
 };
 use crate::common::text::long_text;
+use crate::common::{outside, seed};
 use chatcodec::{Call, CallBody, EncodeOptions, Encoding, Message, Role, TokenId};
 use proptest::prelude::*;
 use serde_json::json as value;

@@ -788,7 +788,7 @@ struct Names(Vec<String>);
 impl<'py> FromPyObject<'_, 'py> for Names {
     type Error = PyErr;
 
-    #[cfg(feature = "stubs")]
+    #[cfg(feature = "testing")]
     const INPUT_TYPE: pyo3::inspect::PyStaticExpr = String::INPUT_TYPE;
 
     fn extract(names: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {

@@ -24,7 +24,7 @@ pub(crate) struct ListOf<T>(pub(crate) Vec<T>);
 impl<'py, T: for<'a> FromPyObject<'a, 'py>> FromPyObject<'_, 'py> for ListOf<T> {
     type Error = PyErr;
 
-    #[cfg(feature = "stubs")]
+    #[cfg(feature = "testing")]
     const INPUT_TYPE: pyo3::inspect::PyStaticExpr = {
         use pyo3::{type_hint_identifier, type_hint_subscript};
         type_hint_subscript!(type_hint_identifier!("collections.abc", "Sequence"), T::INPUT_TYPE)
@@ -178,7 +178,7 @@ fn from_buffer(obj: &Bound<'_, PyAny>) -> Option<PyResult<Ids>> {
 impl<'py> FromPyObject<'_, 'py> for Ids {
     type Error = PyErr;
 
-    #[cfg(feature = "stubs")]
+    #[cfg(feature = "testing")]
     const INPUT_TYPE: pyo3::inspect::PyStaticExpr = {
         use pyo3::{type_hint_identifier, type_hint_subscript, type_hint_union};
         type_hint_union!(
@@ -330,7 +330,7 @@ pub(crate) struct Threads(pub(crate) usize);
 impl<'py> FromPyObject<'_, 'py> for Threads {
     type Error = PyErr;
 
-    #[cfg(feature = "stubs")]
+    #[cfg(feature = "testing")]
     const INPUT_TYPE: pyo3::inspect::PyStaticExpr = usize::INPUT_TYPE;
 
     fn extract(obj: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {

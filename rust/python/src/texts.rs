@@ -58,7 +58,7 @@ impl<'a, 'py> IntoPyObject<'py> for &'a Str {
     type Output = Borrowed<'a, 'py, PyString>;
     type Error = std::convert::Infallible;
 
-    #[cfg(feature = "stubs")]
+    #[cfg(feature = "testing")]
     const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr =
         <PyString as pyo3::type_object::PyTypeInfo>::TYPE_HINT;
 

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyTuple};
-#[cfg(feature = "stubs")]
+#[cfg(feature = "testing")]
 use pyo3::{type_hint_identifier, type_hint_subscript, type_hint_union};
 
 /// Declares a wrapper of a `Bound` whose annotation in the stubs is `$hint`.
@@ -18,7 +18,7 @@ macro_rules! typed_return {
             type Output = Bound<'py, $target>;
             type Error = Infallible;
 
-            #[cfg(feature = "stubs")]
+            #[cfg(feature = "testing")]
             const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr = $hint;
 
             fn into_pyobject(self, _py: Python<'py>) -> Result<Self::Output, Self::Error> {
@@ -28,7 +28,7 @@ macro_rules! typed_return {
     };
 }
 
-#[cfg(feature = "stubs")]
+#[cfg(feature = "testing")]
 const ELLIPSIS: pyo3::inspect::PyStaticExpr =
     pyo3::inspect::PyStaticExpr::Constant { value: pyo3::inspect::PyStaticConstant::Ellipsis };
 

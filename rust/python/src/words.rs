@@ -32,7 +32,7 @@ macro_rules! word {
         impl<'py> FromPyObject<'_, 'py> for $name {
             type Error = PyErr;
 
-            #[cfg(feature = "stubs")]
+            #[cfg(feature = "testing")]
             const INPUT_TYPE: pyo3::inspect::PyStaticExpr =
                 pyo3::type_hint_identifier!("chatcodec.events", $alias);
 
@@ -46,7 +46,7 @@ macro_rules! word {
             type Output = Bound<'py, PyString>;
             type Error = Infallible;
 
-            #[cfg(feature = "stubs")]
+            #[cfg(feature = "testing")]
             const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr =
                 pyo3::type_hint_identifier!("chatcodec.events", $alias);
 
@@ -60,7 +60,7 @@ macro_rules! word {
             type Output = Bound<'py, PyString>;
             type Error = Infallible;
 
-            #[cfg(feature = "stubs")]
+            #[cfg(feature = "testing")]
             const OUTPUT_TYPE: pyo3::inspect::PyStaticExpr =
                 pyo3::type_hint_identifier!("chatcodec.events", $alias);
 
