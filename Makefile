@@ -306,18 +306,18 @@ lint-rust:
 	cargo clippy $(CHECKED) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet $(CHECKED) --no-deps --document-private-items
 
-# What needs the package as it was built, and the tools.
+# What needs the package as it was built, and the tools; last what waits until cargo is done.
 lint-python:
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/typos
 	$(BIN)/python scripts/lint_workflows.py
-	$(BIN)/python scripts/stubs.py --check
 	$(BIN)/python scripts/tables.py --check
 	$(BIN)/python scripts/make_golden.py --check
 	$(BIN)/python scripts/fuzz_seeds.py --check
 	$(BIN)/python -m mypy.stubtest chatcodec._core --mypy-config-file pyproject.toml --allowlist scripts/stubtest-allowlist.txt
+	$(BIN)/python scripts/stubs.py --check
 
 format: build $(VENV)/ready
 	cargo fmt --all

@@ -282,7 +282,7 @@ fn european_text() -> impl Strategy<Value = String> {
 fn cases() -> ProptestConfig {
     let long = std::env::var_os("CHATCODEC_LONG").is_some();
     ProptestConfig {
-        cases: if long { 100_000 } else { 5_000 },
+        cases: if long { 100_000 } else { 2_500 },
         failure_persistence: None,
         ..ProptestConfig::default()
     }
