@@ -307,8 +307,8 @@ def test_a_place_is_given_back_with_the_answer(one: Gateway, fields: dict[str, A
     assert [answer.status_code for answer in found] == [200] * 12
     assert all("two" in answer.text for answer in found)
     if not fields:
-        # Nor does an answer wait for the rest of the engine's stream, 0.1 seconds each.
-        assert time.monotonic() - begun < 1.0
+        # Nor does an answer wait for the rest of the engine's stream, 5 seconds each.
+        assert time.monotonic() - begun < 5
 
 
 def test_a_stream_that_is_read_to_its_end_is_over(one: Gateway) -> None:

@@ -146,7 +146,7 @@ def test_a_window_that_is_not_told_in_time_holds_up_nobody(tmp_path: Path) -> No
         assert max(took) < windows.PATIENCE + 2
         begun = time.monotonic()
         assert ask(of, "Hi").status_code == 200
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < windows.PATIENCE
         assert backend.asked_models == 1
         # An engine's own limit is 16 ids, and such an answer would look like a whole one.
         assert backend.asked[-1]["max_tokens"] > 1000
@@ -189,9 +189,8 @@ def test_an_old_window_serves_while_it_is_asked_for_again() -> None:
         window = Told(None, cards(demo=10), None, aiohttp.ClientError(), cards(demo=20))
         assert await window.of("demo") == 10
         for _ in range(5):  # the server hangs
-            begun = time.monotonic()
-            assert await window.of("demo") == 10
-            assert time.monotonic() - begun < 0.04
+            with pytest.raises(StopIteration, match="10"):
+                window.of("demo").send(None)  # which waits for nothing
             await asyncio.sleep(0)
         assert window.questions == 2
         await asyncio.sleep(0.15)

@@ -170,7 +170,7 @@ except ChatCodecError as error:
 else:
     print("none")
 seconds = time.process_time() - start
-assert seconds < 1, seconds
+assert seconds < 10, seconds
 """
 
 BOMBS = {
