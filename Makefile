@@ -124,7 +124,7 @@ deny:
 
 # The tests that end in minutes under Miri: those that load a vocabulary do not. They run every
 # `unsafe` block of the two crates but advice to the system about memory.
-MIRI_TESTS := pattern vocab::base64 bpe::cache huge_pages bpe::parallel \
+MIRI_TESTS := pattern bpe::cache huge_pages bpe::parallel \
   bpe::text_cache::tests::a_text split::tests::masks split::tests::digits
 # With AVX2, so that Miri takes the way of the vectors.
 MIRI_RUSTFLAGS := $(if $(filter x86_64,$(shell uname -m)),-Ctarget-feature=+avx2)

@@ -231,17 +231,11 @@ TEMPLATES = data.share(
 """All that are at hand in a long run."""
 
 
-@functools.cache
-def base() -> int:
-    return Vocab.embedded().size
-
-
 def template_codec(name: str) -> Codec | None:
     source = data.find(f"templates/{name}").read_text(encoding="utf-8")
-    known = set(Vocab.load(data.EMBEDDED_MODEL).control)
+    known = set(Vocab.embedded().control)
     spelled = sorted(set(MARKER.findall(source)) - known)
-    tokens = {spelling: base() + nth for nth, spelling in enumerate(spelled)}
-    vocab = Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens)
+    vocab = data.appended(tuple(spelled))
     try:
         return Codec(Template(source, **OWN), vocab)
     except ChatCodecError:
@@ -285,8 +279,7 @@ def test_a_closer_that_comes_with_the_next_message() -> None:
         "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
     tokens = ("<|end|>", "<|user|>", "<|assistant|>")
-    known = {token: base() + nth for nth, token in enumerate(tokens)}
-    vocab = Vocab.load(data.EMBEDDED_MODEL, special_tokens=known)
+    vocab = data.appended(tokens)
     codec = Codec(Template(source, **END), vocab)
     messages = [user("a"), assistant("b"), user("c"), assistant("d")]
     assert shown(codec, codec.encode(messages)) == "b<|end|>d"
@@ -310,8 +303,7 @@ def test_the_variables_of_a_conversation_decide_where_its_answers_begin() -> Non
         "{% endif %}"
     )
     tokens = ("<|end|>", "<|user|>", "<|assistant|>", "<think>", "</think>")
-    known = {token: base() + nth for nth, token in enumerate(tokens)}
-    vocab = Vocab.load(data.EMBEDDED_MODEL, special_tokens=known)
+    vocab = data.appended(tokens)
     codec = Codec(Template(source, **END), vocab)
     messages = [user("u"), assistant("a")]
     assert shown(codec, codec.encode(messages)) == "<think></think>a<|end|>"

@@ -41,12 +41,9 @@ def template(name: str, says: dict[str, Any]) -> jinja2.Template:
 def bind(path: Path) -> tuple[Codec, dict[str, Any]]:
     """A codec on the embedded vocabulary with the file's tokens, and what the file says."""
     says = tomllib.loads(path.read_text("utf-8"))
-    plain = Vocab.load(data.EMBEDDED_MODEL)
+    plain = Vocab.embedded()
     spellings = [word for word in says["control"].values() if word not in plain.control]
-    special = {word: plain.size + at for at, word in enumerate(spellings)}
-    return Codec(
-        Format.load(path), vocab=Vocab.load(data.EMBEDDED_MODEL, special_tokens=special)
-    ), says
+    return Codec(Format.load(path), vocab=data.appended(tuple(spellings))), says
 
 
 def conversations(*, has_results: bool) -> list[list[dict[str, str]]]:

@@ -6,12 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chatcodec import Codec, Format, FormatError, MessageError, Vocab, VocabError
+from chatcodec import Codec, Format, FormatError, MessageError, VocabError
+from data import appended
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-MODEL = "rust/vocab/src/vocab/embedded.model"
 HEAD = 'name = "golden"\nsource = "a test"\n'
 
 
@@ -28,10 +27,8 @@ def load(tmp_path: Path, text: str) -> Format:
 
 def bind(form: Format) -> Codec:
     """A codec on the embedded vocabulary with the file's control tokens."""
-    embedded = Vocab.load(MODEL)
     spellings = re.findall(r'= "(<\|\w+\|>)"', form.text)
-    special = {spelling: embedded.size + at for at, spelling in enumerate(spellings)}
-    return Codec(form, vocab=Vocab.load(MODEL, special_tokens=special))
+    return Codec(form, vocab=appended(tuple(spellings)))
 
 
 REFUSED = {

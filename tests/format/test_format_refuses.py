@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import data
 import pytest
-from chatcodec import Codec, Format, MessageError, Vocab
+from chatcodec import Codec, Format, MessageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,9 +111,7 @@ def codec_of(folder: Path, *refuses: str) -> Codec:
     path = folder / "mine.toml"
     listed = ", ".join(json.dumps(kind) for kind in refuses)
     path.write_text(FORMAT.format(refuses=listed), encoding="utf-8")
-    first = Vocab.embedded().size
-    tokens = {spelling: first + nth for nth, spelling in enumerate(TOKENS)}
-    return Codec(Format.load(path), Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))
+    return Codec(Format.load(path), data.appended(TOKENS))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -215,10 +215,9 @@ def test_a_prompt_may_end_within_a_marker(codec: Codec) -> None:
 
 
 def test_a_vocabulary_may_have_a_marker_as_a_control_token(load: Callable[[str], Format]) -> None:
-    first = Vocab.embedded().size
     names = ["<think>", "</think>", "<|im_start|>", "<|im_end|>"]
-    tokens = {name: first + nth for nth, name in enumerate(names)}
-    codec = Codec(load(FILE), vocab=Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))
+    codec = Codec(load(FILE), vocab=data.appended(tuple(names)))
+    first = Vocab.embedded().size
     messages = [USER, {"role": "assistant", "content": "<think>a", "reasoning": "b</think>"}]
     encoding = codec.encode(messages)
     assert encoding.ids.count(first) == encoding.ids.count(first + 1) == 1

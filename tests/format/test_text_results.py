@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import data
 import pytest
-from chatcodec import Codec, Format, FormatError, MessageError, Vocab
+from chatcodec import Codec, Format, FormatError, MessageError
 from hypothesis import given
 from hypothesis import strategies as st
 from naive import merged
@@ -178,8 +178,7 @@ def test_what_is_generated_after_results(codec: Codec) -> None:
 
 
 def test_a_vocabulary_without_the_token_of_calls() -> None:
-    tokens = dict(zip(ALL_TOKENS[:-1], range(92544, 92560), strict=False))
-    plain = Codec(data.whole(NAME), Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))
+    plain = Codec(data.whole(NAME), data.appended(ALL_TOKENS[:-1]))
     messages = [says("user", f"Hi {OPEN}"), says("assistant", CLOSE), says("user", "")]
     assert plain.decode(plain.encode(messages)) == messages
 
@@ -263,8 +262,7 @@ def loaded(path: Path, text: str) -> Format:
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
     spellings = ("<U>", "<A>", "<E>", "<T>", "</T>", "<C>", "</C>")
-    tokens = dict(zip(spellings, range(92544, 92560), strict=False))
-    vocab = Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens)
+    vocab = data.appended(spellings)
     codec = Codec(loaded(tmp_path, FILE), vocab)
     messages = [says("user", "Q"), calling(2), says("tool", "a"), says("tool", "b")]
     text = codec.encode(messages).text

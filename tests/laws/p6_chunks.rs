@@ -44,7 +44,10 @@ fn every_split_of_a_conversation() {
     for codec in codecs() {
         let inputs = (conversation(codec), options(), any::<prop::sample::Index>());
         check(&codec.name, 50, inputs, |(conversation, options, prompt)| {
-            let encoding = conversation.encode(codec, &options).expect("in the domain");
+            // Of what is written in another way, such as an object in a string, it is told that it is mended.
+            let messages = conversation.canonical(codec);
+            let encoding = Conversation { messages, ..conversation }.encode(codec, &options);
+            let encoding = encoding.expect("in the domain");
             let ids = encoding.ids();
             let events = check_splits(codec, Start::Conversation, ids, 0..=ids.len())?;
             prop_assert!(!events.iter().any(is_odd), "{events:?}");

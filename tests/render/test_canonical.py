@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import chatcodec
 import data
 import pytest
-from chatcodec import Codec, Format, Vocab
+from chatcodec import Codec, Format
 from chatcodec.errors import MessageError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -305,9 +305,7 @@ def test_the_turn_of_tools_trims_a_system_text_as_it_writes_it(text: str, tmp_pa
     path = tmp_path / "mine.toml"
     path.write_text(file.replace("{system:trim}{TOOL}", "{system}: {TOOL}"), encoding="utf-8")
     golden = json.loads((data.ROOT / "tests/golden/gemma4.json").read_text(encoding="utf-8"))
-    first = Vocab.embedded().size
-    tokens = {spelling: first + nth for nth, spelling in enumerate(golden["special_tokens"])}
-    codec = Codec(Format.load(path), Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))
+    codec = Codec(Format.load(path), data.appended(tuple(golden["special_tokens"])))
     messages = [{"role": "system", "content": text}, {"role": "user", "content": "x"}]
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     read = codec.decode(codec.encode(messages, tools=tools))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chatcodec import Codec, Format, FormatError, MessageError, Vocab
-from data import EMBEDDED_MODEL
+from chatcodec import Codec, Format, FormatError, MessageError
+from data import appended
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,9 +46,7 @@ TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
 def codec(tmp_path_factory: pytest.TempPathFactory) -> Codec:
     path = tmp_path_factory.mktemp("own") / "own.toml"
     path.write_text(FILE, encoding="utf-8")
-    embedded = Vocab.embedded()
-    tokens = {token: embedded.size + nth for nth, token in enumerate(TOKENS)}
-    return Codec(Format.load(path), Vocab.load(EMBEDDED_MODEL, special_tokens=tokens))
+    return Codec(Format.load(path), appended(TOKENS))
 
 
 def system(text: str) -> Message:

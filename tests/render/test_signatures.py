@@ -8,7 +8,7 @@ from typing import Any
 
 import data
 import pytest
-from chatcodec import Codec, MessageError, Vocab
+from chatcodec import Codec, MessageError
 
 TOOL: dict[str, Any] = {
     "name": "f",
@@ -25,9 +25,7 @@ HALF = "\ud800"
 @pytest.fixture(scope="module")
 def codec() -> Codec:
     golden = json.loads((data.ROOT / "tests" / "golden" / "gigachat3.json").read_text("utf-8"))
-    first = Vocab.embedded().size
-    tokens = {token: first + nth for nth, token in enumerate(golden["special_tokens"])}
-    return Codec("gigachat3", vocab=Vocab.load(data.EMBEDDED_MODEL, special_tokens=tokens))
+    return Codec("gigachat3", vocab=data.appended(tuple(golden["special_tokens"])))
 
 
 def put(*path: str | int) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chatcodec import Codec, Format, FormatError, Vocab
+from chatcodec import Codec, Format, FormatError
 from completions import codec_of
-from data import EMBEDDED_MODEL
+from data import appended
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,9 +52,7 @@ TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
 def codec(tmp_path_factory: pytest.TempPathFactory) -> Codec:
     path = tmp_path_factory.mktemp("told") / "told.toml"
     path.write_text(FILE, encoding="utf-8")
-    first = Vocab.embedded().size
-    tokens = {token: first + nth for nth, token in enumerate(TOKENS)}
-    return Codec(Format.load(path), Vocab.load(EMBEDDED_MODEL, special_tokens=tokens))
+    return Codec(Format.load(path), appended(TOKENS))
 
 
 TEXT = st.text(alphabet="aT <s.", min_size=1, max_size=8).map(lambda text: f"a{text}b")

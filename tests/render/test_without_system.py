@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from chatcodec import Codec, Format, FormatError, MessageError, Vocab
-from data import EMBEDDED_MODEL
+from chatcodec import Codec, Format, FormatError, MessageError
+from data import appended
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,9 +44,7 @@ def codec_of(path: Path, text: str = FILE) -> Codec:
     file = path / "day.toml"
     file.write_text(text)
     spellings = re.findall(r'= "(<\|\w+\|>)"', text)
-    first = Vocab.embedded().size
-    tokens = {spelling: first + nth for nth, spelling in enumerate(spellings)}
-    return Codec(Format.load(file), Vocab.load(EMBEDDED_MODEL, special_tokens=tokens))
+    return Codec(Format.load(file), appended(tuple(spellings)))
 
 
 @pytest.mark.parametrize(

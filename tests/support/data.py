@@ -182,12 +182,17 @@ def load_format(format_: str, vocab: str, *, refuses: bool = True) -> Codec:
 
 
 @functools.cache
-def load_appended(format_: str, spellings: tuple[str, ...], *, refuses: bool = True) -> Codec:
-    """A codec on the embedded vocabulary with tokens after its last."""
+def appended(spellings: tuple[str, ...]) -> Vocab:
+    """The embedded vocabulary with tokens after its last."""
     first = Vocab.embedded().size
     tokens = {spelling: first + nth for nth, spelling in enumerate(spellings)}
-    vocab = Vocab.load(EMBEDDED_MODEL, special_tokens=tokens)
-    return Codec(format_ if refuses else whole(format_), vocab)
+    return Vocab.load(EMBEDDED_MODEL, special_tokens=tokens)
+
+
+@functools.cache
+def load_appended(format_: str, spellings: tuple[str, ...], *, refuses: bool = True) -> Codec:
+    """A codec on the embedded vocabulary with tokens after its last."""
+    return Codec(format_ if refuses else whole(format_), appended(spellings))
 
 
 def load_case(format_: str, vocab: str, case: dict[str, Any], *, refuses: bool = True) -> Codec:

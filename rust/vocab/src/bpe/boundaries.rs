@@ -60,6 +60,9 @@ impl Cuts {
 
     /// [`Self::join`] for a token of bytes, which may begin and end within a character.
     pub(super) fn join_bytes(&mut self, token: &[u8]) {
+        if let Ok(token) = std::str::from_utf8(token) {
+            return self.join(token.chars());
+        }
         let mut rest = token;
         // Splits at the ends of invalid UTF-8: the set keeps the two bytes of each boundary.
         while !rest.is_empty() {

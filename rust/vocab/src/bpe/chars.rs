@@ -3,6 +3,8 @@
 //! Text is split between two neighbouring characters that no piece contains as neighbours: no merge
 //! crosses the split. The units between splits are looked up or merged one by one.
 
+use std::mem;
+
 use hashbrown::HashMap;
 
 use super::boundaries::Cuts;
@@ -15,7 +17,7 @@ use super::products::{Ranks, Spelled, merger_of};
 use super::sections::SECTION;
 use super::symbols::{ASCII, Symbols};
 use super::unused::Unused;
-use super::{ListedMerge, Piece, PieceKind, SPACE_MARK, unmark, unmark_point};
+use super::{ListedMerge, Piece, PieceKind, SPACE_MARK, extend_unmarked, unmark, unmark_point};
 use crate::error::Result;
 use crate::split::{BLOCK, Prose};
 use crate::token::TokenId;
@@ -113,7 +115,15 @@ impl CharBpe {
         scores.sort_unstable_by(|a, b| b.total_cmp(a));
         scores.dedup();
         let rank = |piece: &Piece<'_>| scores.partition_point(|&score| score > piece.score) as u32;
-        let ranks = pieces.iter().filter(longer).map(&rank).collect();
+        // Most files list their pieces by score: the rank after the last one is tried first.
+        let mut next = 0;
+        let ranks = pieces.iter().filter(longer).map(|piece| {
+            let is_next = scores.get(next as usize) == Some(&piece.score);
+            let found = if is_next { next } else { rank(piece) };
+            next = found + 1;
+            found
+        });
+        let ranks = ranks.collect();
         let mut tables = Self::with_ranks(pieces, &Ranks::OfTokens(ranks), bytes)?;
         if pieces.iter().any(|piece| piece.kind == PieceKind::Unused) {
             tables.unused = Some(Box::new(Unused::new(pieces, rank)?));
@@ -372,9 +382,14 @@ fn seeds(pieces: &[Piece<'_>], is_made: &[bool]) -> Seeds {
     };
     let merging = pieces.iter().filter(|piece| !piece.kind.is_whole());
     let made = merging.filter(|piece| made(piece));
-    let texts: Vec<(String, TokenId)> =
-        made.map(|piece| (piece.text.replace(SPACE_MARK, " "), piece.id)).collect();
-    Seeds::new(texts.iter().map(|(text, id)| (text.as_bytes(), *id)), std::iter::empty())
+    let (mut texts, mut ends) = (Vec::new(), Vec::new());
+    for piece in made {
+        extend_unmarked(&mut texts, piece.text);
+        ends.push((texts.len(), piece.id));
+    }
+    let mut start = 0;
+    let made = ends.into_iter().map(|(end, id)| (&texts[mem::replace(&mut start, end)..end], id));
+    Seeds::new(made, std::iter::empty())
 }
 
 fn whole(pieces: &[Piece<'_>], symbols: &mut Symbols) -> HashMap<char, WholePieces> {

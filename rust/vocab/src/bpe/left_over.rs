@@ -153,18 +153,22 @@ impl Lane {
         for at in self.open.0..self.open.1 {
             self.ranks[at] = known.rank(self.products[at]);
         }
-        // As one number each, so that the least is found without branches.
-        let ranks = self.ranks[..length - 1].iter().zip(0u64..);
-        let best = ranks.map(|(rank, at)| u64::from(*rank) << 32 | at).min().unwrap_or(u64::MAX);
-        if best >> 32 == u64::from(NO_RANK) {
+        let (mut best, mut at) = (NO_RANK, 0);
+        for (place, &rank) in self.ranks[..length - 1].iter().enumerate() {
+            // Two moves on a condition, no branch.
+            (best, at) = if rank < best { (rank, place) } else { (best, at) };
+        }
+        if best == NO_RANK {
             (self.open, self.is_stuck) = ((0, 0), true);
             return;
         }
-        let at = best as u32 as usize;
         self.symbols[at] = self.products[at];
-        self.symbols.copy_within(at + 2..length, at + 1);
-        self.products.copy_within(at + 1..length - 1, at);
-        self.ranks.copy_within(at + 1..length - 1, at);
+        // Some few, so that a loop is quicker than `copy_within`.
+        for next in at + 1..length - 1 {
+            self.symbols[next] = self.symbols[next + 1];
+            self.products[next - 1] = self.products[next];
+            self.ranks[next - 1] = self.ranks[next];
+        }
         self.open = (at.saturating_sub(1), (at + 1).min(length - 2));
     }
 }

@@ -95,3 +95,13 @@ fn unmark(c: char) -> char {
 fn unmark_point(c: u32) -> u32 {
     if c == SPACE_MARK as u32 { ' ' as u32 } else { c }
 }
+
+/// Appends a text with a space for each mark.
+pub(crate) fn extend_unmarked(out: &mut Vec<u8>, text: &str) {
+    for (nth, part) in text.split(SPACE_MARK).enumerate() {
+        if nth > 0 {
+            out.push(b' ');
+        }
+        out.extend_from_slice(part.as_bytes());
+    }
+}

@@ -3,6 +3,8 @@
 //! In: the tokens of a vocabulary as first symbols, and its rule for the order of merges. Out: the
 //! tables of merging. Cost: about one encoding for each token.
 
+use std::mem;
+
 use hashbrown::HashMap;
 
 use super::heap_merge::NO_RANK;
@@ -51,6 +53,26 @@ impl Spelled {
         self.ids.push(id);
     }
 
+    /// The places of all tokens, shorter tokens first.
+    fn by_length(&self) -> Vec<usize> {
+        let lengths = || (0..self.ids.len()).map(|at| self.get(at).len());
+        // At first the number of tokens of each length, then the place of the next one.
+        let mut next = vec![0; lengths().max().unwrap_or(0) + 1];
+        for length in lengths() {
+            next[length] += 1;
+        }
+        let mut shorter = 0;
+        for count in &mut next {
+            shorter += mem::replace(count, shorter);
+        }
+        let mut places = vec![0; self.ids.len()];
+        for (at, length) in lengths().enumerate() {
+            places[next[length]] = at;
+            next[length] += 1;
+        }
+        places
+    }
+
     fn get(&self, at: usize) -> &[Symbol] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.symbols[start..self.ends[at]]
@@ -73,8 +95,7 @@ pub(super) fn merger_of(
         return Err(Error::new("pieces", problem));
     }
     // The parts of a token are shorter, so their merges are known by then.
-    let mut by_length: Vec<usize> = (0..tokens.ids.len()).collect();
-    by_length.sort_by_key(|&at| tokens.get(at).len());
+    let by_length = tokens.by_length();
     let first_product = firsts.len() as Symbol;
     let mut ids = firsts;
     ids.extend(by_length.iter().map(|&at| tokens.ids[at]));

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -357,25 +359,9 @@ fn ranks(path: &str) -> Option<Tokens> {
     for line in file.lines().filter(|line| !line.is_empty()) {
         let (token, rank) = line.split_once(' ').unwrap();
         assert_eq!(rank.parse::<usize>().unwrap(), tokens.len());
-        tokens.push(base64(token));
+        tokens.push(BASE64_STANDARD.decode(token).unwrap());
     }
     Some(tokens)
-}
-
-fn base64(text: &str) -> Vec<u8> {
-    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut bits = 0u32;
-    let mut count = 0;
-    let mut bytes = Vec::new();
-    for digit in text.trim_end_matches('=').bytes() {
-        bits = bits << 6 | digits.iter().position(|&known| known == digit).unwrap() as u32;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-        }
-    }
-    bytes
 }
 
 /// How fast a real vocabulary encodes real text, in the processor's time: the first time that it is

@@ -65,7 +65,7 @@ pub(super) fn build(
                 if spaces.bare_in_whole || !spelled.contains(' ') {
                     text.push(entry(PieceKind::Whole));
                 }
-                tokens.push(unescape(spelled).as_bytes(), TokenKind::Text);
+                tokens.push_marked(spelled);
             }
             TokenType::Unknown | TokenType::Control | TokenType::UserDefined => {
                 control.push(id);
@@ -83,7 +83,7 @@ pub(super) fn build(
             }
             TokenType::Normal | TokenType::Raw => {
                 text.push(entry(PieceKind::Normal));
-                tokens.push(unescape(spelled).as_bytes(), TokenKind::Text);
+                tokens.push_marked(spelled);
             }
             TokenType::Unused => {
                 text.push(entry(PieceKind::Unused));
@@ -139,8 +139,4 @@ fn byte_of(text: &str) -> Option<u8> {
     let hex = text.strip_prefix("<0x")?.strip_suffix('>')?;
     let upper = hex.bytes().all(|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b));
     if hex.len() == 2 && upper { u8::from_str_radix(hex, 16).ok() } else { None }
-}
-
-fn unescape(piece: &str) -> String {
-    piece.replace(SPACE_MARK, " ")
 }

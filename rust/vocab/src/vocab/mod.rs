@@ -5,7 +5,6 @@
 //! every merge that makes or uses one, are not in its tables, so no text reaches them.
 
 mod alphabet;
-mod base64;
 mod byte_level;
 mod canonical;
 mod chars;

@@ -4,13 +4,15 @@
 //! ranks are also the order of merges. The file does not say how text is split before merging, nor
 //! which tokens are special. `registry.toml` has the splitter of known files, by their content.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use hashbrown::HashSet;
 
 use super::configs::Added;
 use super::model::{Model, Policy};
 use super::registry::{self, Reading};
 use super::table::{Row, Table, TokenType};
-use super::{TokenId, base64, byte_level};
+use super::{TokenId, byte_level};
 use crate::error::{Error, Result};
 
 /// Whether the first line of `bytes` is a rank.
@@ -111,7 +113,7 @@ fn parse_line(line: &[u8]) -> Option<(Vec<u8>, TokenId)> {
     let space = line.iter().position(|&byte| byte == b' ')?;
     let (token, rank) = (&line[..space], &line[space + 1..]);
     let rank = std::str::from_utf8(rank).ok().filter(|r| r.bytes().all(|b| b.is_ascii_digit()))?;
-    let decoded = || base64::decode(token).filter(|token| !token.is_empty());
+    let decoded = || BASE64_STANDARD.decode(token).ok().filter(|token| !token.is_empty());
     let token = if token == b"=" { Vec::new() } else { decoded()? };
     Some((token, rank.parse().ok()?))
 }

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 
 use super::configs::Added;
@@ -13,7 +15,7 @@ use super::model::{Model, Policy};
 use super::normalize::Normalizer;
 use super::registry::Reading;
 use super::table::{MAX_IDS, Row, Table, TokenType};
-use super::{TokenId, base64, byte_level};
+use super::{TokenId, byte_level};
 use crate::error::{Error, Result};
 
 /// The special tokens of files that do not list them: up to version 7 they were part of the code.
@@ -86,7 +88,7 @@ pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<M
     }
     let mut table = special_tokens(file.special_tokens, first, &version)?;
     for (at, rank) in file.vocab[..size - first].iter().enumerate() {
-        let token = base64::decode(rank.token_bytes.as_bytes()).filter(|_| rank.rank == at);
+        let token = BASE64_STANDARD.decode(&*rank.token_bytes).ok().filter(|_| rank.rank == at);
         let token = token.ok_or_else(|| {
             Error::new("vocab", format!("place {at}, expected rank {at} and bytes in base 64"))
         })?;

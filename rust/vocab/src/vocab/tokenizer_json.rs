@@ -241,7 +241,7 @@ fn of_chars(
                     byte_ids[usize::from(byte)] = id;
                     tokens.push(&[byte], TokenKind::Byte);
                 }
-                _ => tokens.push(text.replace(SPACE_MARK, " ").as_bytes(), TokenKind::Text),
+                _ => tokens.push_marked(text),
             },
         }
         let is_merged = matches!(tokens.get(id), Some((TokenKind::Text, _))) && row.in_model;

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::TokenId;
 use super::decode::WholeTexts;
+use crate::bpe::extend_unmarked;
 
 /// Kind of an id.
 ///
@@ -40,6 +41,16 @@ pub(crate) struct Tokens {
 impl Tokens {
     pub(crate) fn push(&mut self, bytes: &[u8], kind: TokenKind) {
         self.bytes.extend_from_slice(bytes);
+        self.end(kind);
+    }
+
+    /// Adds a token of text, whose spaces may be marked.
+    pub(crate) fn push_marked(&mut self, text: &str) {
+        extend_unmarked(&mut self.bytes, text);
+        self.end(TokenKind::Text);
+    }
+
+    fn end(&mut self, kind: TokenKind) {
         self.ends.push(self.bytes.len() as u32);
         self.kinds.push(kind);
         self.whole.take();

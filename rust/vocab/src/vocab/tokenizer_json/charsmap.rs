@@ -5,7 +5,8 @@
 //! bytes of a double array in units of four, and texts that end in NUL. Cost: a visit of each node that a
 //! character can lead to, for each byte that may follow.
 
-use crate::vocab::base64;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 
 /// Only shorter texts are looked up: graphemes of fewer than six bytes.
 const MAX_DEPTH: usize = 6;
@@ -34,7 +35,7 @@ impl Unit {
 
 /// Checks a table.
 pub(super) fn check(table: &str) -> Result<(), &'static str> {
-    let bytes = base64::decode(table.as_bytes()).ok_or("is no base 64")?;
+    let bytes = BASE64_STANDARD.decode(table).map_err(|_| "is no base 64")?;
     let (length, rest) = bytes.split_first_chunk().ok_or("has no length")?;
     // The library reads whole units, and takes the rest of the length as text.
     let length = u32::from_le_bytes(*length) as usize / 4 * 4;
