@@ -1148,7 +1148,7 @@ def test_examples_of_the_help_work(tmp_path: Path, vocabulary: Path, embedded: C
     # These serve until they are interrupted: test_studio.py and test_gateway.py run them.
     commands = [command for command in COMMANDS if command.name not in {"studio", "serve"}]
     # A server has to run: test_audit_server.py has one. The format of this model is built in, so
-    # that no file is derived: test_derive.py has another. The hub is not asked: test_hub.py asks one.
+    # that no file is derived: test_derive.py has another. test_hub.py has a hub to ask.
     elsewhere = re.compile("--server| -o |--prefix Qwen/")
     examples = [
         example

@@ -233,7 +233,7 @@ TEMPLATES = data.share(
 
 def template_codec(name: str) -> Codec | None:
     source = data.find(f"templates/{name}").read_text(encoding="utf-8")
-    known = set(Vocab.embedded().control)
+    known = set(Vocab.load(data.EMBEDDED_MODEL).control)
     spelled = sorted(set(MARKER.findall(source)) - known)
     vocab = data.appended(tuple(spelled))
     try:

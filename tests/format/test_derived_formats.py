@@ -41,7 +41,7 @@ def template(name: str, says: dict[str, Any]) -> jinja2.Template:
 def bind(path: Path) -> tuple[Codec, dict[str, Any]]:
     """A codec on the embedded vocabulary with the file's tokens, and what the file says."""
     says = tomllib.loads(path.read_text("utf-8"))
-    plain = Vocab.embedded()
+    plain = Vocab.load(data.EMBEDDED_MODEL)
     spellings = [word for word in says["control"].values() if word not in plain.control]
     return Codec(Format.load(path), vocab=data.appended(tuple(spellings))), says
 

@@ -60,7 +60,7 @@ def codec_of(name: str) -> Codec:
     own = keys.get("variant", {}).get(name.partition(":")[2], {}).get("control", {})
     for value in (keys["control"] | own).values():
         spellings += value[:1] if isinstance(value, list) else [value] if value else []
-    known = Vocab.embedded().control
+    known = Vocab.load(data.EMBEDDED_MODEL).control
     more = [spelling for spelling in spellings if spelling not in known]
     return data.load_appended(name, tuple(more))
 

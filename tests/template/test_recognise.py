@@ -30,7 +30,7 @@ def folder(path: Path, template: str | None = None, **config: Any) -> Path:  # n
     path.mkdir(exist_ok=True)
     shutil.copy(data.EMBEDDED_MODEL, path / "tokenizer.model")
     names = ("im_start", "im_end", "action_start", "action_end", "plugin", "interpreter")
-    size = Vocab.embedded().size
+    size = Vocab.load(data.EMBEDDED_MODEL).size
     added = {f"<|{name}|>": size + nth for nth, name in enumerate(names)}
     (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
     (path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -100,7 +100,7 @@ def test_tokens_of_several_families_are_no_sign_of_one(tmp_path: Path) -> None:
     path = folder(tmp_path / "model", PLAIN.replace("{{ bos_token }}", ""))
     tokens = ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>"]
     tokens += ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
-    size = Vocab.embedded().size
+    size = Vocab.load(data.EMBEDDED_MODEL).size
     added = {token: size + nth for nth, token in enumerate(tokens)}
     (path / "added_tokens.json").write_text(json.dumps(added))
     codec = Codec.from_pretrained(path)
@@ -257,7 +257,7 @@ def test_a_format_that_says_where_it_differs_reads_for_a_template(
     tokens = json.loads(golden.read_text(encoding="utf-8"))["special_tokens"]
     text = data.find(f"templates/{template}").read_text(encoding="utf-8")
     path = folder(tmp_path / "model", text, bos_token="<bos>", eos_token="<eos>")  # noqa: S106
-    size = Vocab.embedded().size
+    size = Vocab.load(data.EMBEDDED_MODEL).size
     added = {token: size + nth for nth, token in enumerate(tokens)}
     (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
     codec = Codec.from_pretrained(path)
@@ -316,7 +316,7 @@ def test_published_templates_are_read_by_their_formats(
     tokens = json.loads(golden.read_text(encoding="utf-8"))["special_tokens"]
     text = data.find(template).read_text(encoding="utf-8")
     path = folder(tmp_path / "model", text, bos_token=bos)
-    size = Vocab.embedded().size
+    size = Vocab.load(data.EMBEDDED_MODEL).size
     added = {token: size + nth for nth, token in enumerate(tokens)}
     (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
     assert Codec.from_pretrained(path).format.name == name
@@ -331,7 +331,7 @@ def test_a_template_of_another_version_is_read_by_the_format(tmp_path: Path) -> 
     assert text.count(end) == 1
     assert text.count(call) == 1
     path = folder(tmp_path / "model", text.replace(call, turn), bos_token="<s>")  # noqa: S106
-    size = Vocab.embedded().size
+    size = Vocab.load(data.EMBEDDED_MODEL).size
     tokens = ("<|function_call|>", "<|message_sep|>\n\n", "<|role_sep|>\n")
     added = {token: size + nth for nth, token in enumerate(tokens)}
     (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
@@ -376,7 +376,7 @@ calls, results in quotes."""
 def with_harmony(path: Path, template: str) -> Codec:
     names = ("start", "end", "message", "channel", "constrain", "return", "call")
     path = folder(path, template, eos_token="<|return|>")  # noqa: S106
-    size = Vocab.embedded().size
+    size = Vocab.load(data.EMBEDDED_MODEL).size
     added = {f"<|{name}|>": size + nth for nth, name in enumerate(names)}
     (path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
     return Codec.from_pretrained(path)
