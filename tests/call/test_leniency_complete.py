@@ -82,14 +82,14 @@ def letters(text: str, format_: str) -> Counter[str]:
 
 
 def arguments_of(events: list[Event]) -> list[tuple[str, bool]]:
-    """The text of each call's arguments, and whether the call is complete."""
-    found, text = [], ""
+    """The text of each function's arguments, and whether the call is complete."""
+    found, text, kind = [], "", ""
     for event in events:
         if isinstance(event, ActionStart):
-            text = ""
+            text, kind = "", event.kind
         elif isinstance(event, ActionDelta):
             text += event.text
-        elif isinstance(event, ActionEnd):
+        elif isinstance(event, ActionEnd) and kind == "function":
             found.append((text, event.complete))
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import completions
 import pytest
+from chatcodec.events import Notice
 from lenient import DEEPSEEK_TOKENS, HEADER, OPENER, Case, Said, check, codec_of, fold, ids_of, told
 from test_calls_in_reasoning import CALLS, prompt_of
 
@@ -129,6 +130,16 @@ ANEW = [
         )
     ),
 ]
+
+
+@pytest.mark.parametrize("case", HEADERS + ANEW, ids=str)
+def test_what_is_told_of_a_header_has_nothing_after_it(case: Case) -> None:
+    codec = codec_of(case)
+    events = told(codec, case, [ids_of(codec, case.written)], "ids")
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    mended = [notice.removeprefix(HEADER) for notice in notices if notice.startswith(HEADER)]
+    assert bool(mended) == (HEADER in case.said.mended)
+    assert not any(part in header for part in ("Hm.", "Hello", "Hi.", "{") for header in mended)
 
 
 @pytest.mark.parametrize("case", ANEW, ids=str)

@@ -17,12 +17,16 @@ use crate::error::{Error, Result};
 
 /// Whether the first line of `bytes` is a rank.
 pub(super) fn is_ranks(bytes: &[u8]) -> bool {
-    bytes.split(|&byte| byte == b'\n').next().is_some_and(|line| parse_line(line).is_some())
+    bytes
+        .split(|&byte| byte == b'\n')
+        .next()
+        .is_some_and(|line| parse_line(line, &mut Vec::new()).is_some())
 }
 
 /// Reads a file of ranks and the files beside it.
 pub(super) fn load(bytes: &[u8], added: &Added, policy: &Policy<'_>) -> Result<Model> {
-    let mut table = parse(bytes)?;
+    let mut texts = Vec::with_capacity(bytes.len() / 2);
+    let mut table = parse(bytes, &mut texts)?;
     let fingerprint = registry::fingerprint(&table.rows);
     let known = registry::of_ranks(table.rows.len(), &fingerprint);
     let reading = match (&added.pattern, known) {
@@ -83,8 +87,9 @@ fn append(table: &mut Table<'_>, known: &registry::Ranks) -> Result<usize> {
     Ok(count)
 }
 
-fn parse(bytes: &[u8]) -> Result<Table<'static>> {
-    let mut table = Table::default();
+/// Reads the lines; `texts` takes the bytes of all tokens.
+fn parse<'a>(bytes: &[u8], texts: &'a mut Vec<u8>) -> Result<Table<'a>> {
+    let mut ranks = Vec::new();
     let mut at = 0;
     for line in bytes.split(|&byte| byte == b'\n') {
         let offset = at;
@@ -92,11 +97,19 @@ fn parse(bytes: &[u8]) -> Result<Table<'static>> {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let (token, id) = parse_line(line).ok_or_else(|| Error {
+        let id = parse_line(line, texts).ok_or_else(|| Error {
             offset: Some(offset),
             component: "ranks",
             problem: "a line that is not base 64, a space and a rank".into(),
         })?;
+        ranks.push((offset, id, texts.len()));
+    }
+    let mut table = Table { rows: Vec::with_capacity(ranks.len()), ..Table::default() };
+    let mut rest = texts.as_slice();
+    let mut done = 0;
+    for (offset, id, end) in ranks {
+        let (token, after) = rest.split_at(end - done);
+        (rest, done) = (after, end);
         // The last rank of Whisper's files is not a token.
         let kind = if token.is_empty() { TokenType::Unused } else { TokenType::Normal };
         let row = Row { offset: Some(offset), ..Row::new(token, kind) };
@@ -108,12 +121,18 @@ fn parse(bytes: &[u8]) -> Result<Table<'static>> {
     Ok(table)
 }
 
-fn parse_line(line: &[u8]) -> Option<(Vec<u8>, TokenId)> {
+/// Appends the bytes of a line's token to `texts`; returns its rank.
+fn parse_line(line: &[u8], texts: &mut Vec<u8>) -> Option<TokenId> {
     let line = line.trim_ascii_end();
     let space = line.iter().position(|&byte| byte == b' ')?;
     let (token, rank) = (&line[..space], &line[space + 1..]);
     let rank = std::str::from_utf8(rank).ok().filter(|r| r.bytes().all(|b| b.is_ascii_digit()))?;
-    let decoded = || BASE64_STANDARD.decode(token).ok().filter(|token| !token.is_empty());
-    let token = if token == b"=" { Vec::new() } else { decoded()? };
-    Some((token, rank.parse().ok()?))
+    if token.is_empty() {
+        return None;
+    }
+    // No bytes in Whisper's files.
+    if token != b"=" {
+        BASE64_STANDARD.decode_vec(token, texts).ok()?;
+    }
+    rank.parse().ok()
 }

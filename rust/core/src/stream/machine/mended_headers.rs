@@ -50,6 +50,11 @@ impl Original {
         Held::of(self.items.clone()).after(pieces).is_some()
     }
 
+    /// The number of items of the mended header that come after those that are held: they wait in the queue.
+    pub(super) fn unread(&self, held: &Held) -> usize {
+        self.read.saturating_sub(held.items().len())
+    }
+
     /// The items as they came, and later items.
     pub(super) fn with(mut self, held: Vec<HeldItem>) -> Vec<HeldItem> {
         self.items.extend(held.into_iter().skip(self.read));
@@ -368,10 +373,9 @@ impl Reader<'_> {
         let is_short = header.held.items().len() <= MAX_ITEMS;
         let opener = opener(grammar).filter(|_| header.may_be_mended() && is_short);
         let Some(opener) = opener else { return Err(header) };
-        let read = header.original.as_ref().map_or(0, |original| original.read);
-        let left = read.saturating_sub(header.held.items().len());
+        let unread = header.original.as_ref().map_or(0, |original| original.unread(&header.held));
         // The rest of a header that was mended before belongs to it.
-        for item in self.queue.drain(..left.min(self.queue.len())) {
+        for item in self.queue.drain(..unread.min(self.queue.len())) {
             header.held.push(item);
         }
         let is_anew = header.original.as_ref().is_some_and(|original| original.is_anew);

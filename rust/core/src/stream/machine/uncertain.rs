@@ -250,11 +250,15 @@ impl Reader<'_> {
         let (opener, last) = held.bounds();
         let items = || held.items().to_vec();
         let as_it_came = match original {
-            Some(original) => Some((Mended::Header, original.with(items()))),
-            None => fit.has_rest.then(|| (Mended::MoreHeader, items())),
+            Some(original) => {
+                let unread = original.unread(&held);
+                Some((Mended::Header, original.with(items()), unread))
+            }
+            None => fit.has_rest.then(|| (Mended::MoreHeader, items(), 0)),
         };
         let rest = held.split_off(fit.end);
-        if let Some((mended, came)) = as_it_came {
+        if let Some((mended, came, unread)) = as_it_came {
+            let rest: Vec<_> = rest.iter().chain(self.queue.iter().take(unread)).cloned().collect();
             self.tell_mended_header(mended, &came, &rest);
         }
         let head = held.bounds().1;
