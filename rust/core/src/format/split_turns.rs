@@ -95,6 +95,10 @@ fn read(
         if !is_closed(&pieces) {
             return wrong(key, "is closed by no control token, expected one after its text");
         }
+        if walk(&pieces).any(|piece| matches!(piece, Piece::Field(_, Filter::Value))) {
+            let problem = format!("writes its text as a JSON value, expected `{{{name}}}`");
+            return wrong(key, problem);
+        }
         frames.push(pieces);
     }
     if frames.first().is_some_and(|written| !is_writable(written)) {
