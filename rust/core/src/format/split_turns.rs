@@ -95,8 +95,10 @@ fn read(
         if !is_closed(&pieces) {
             return wrong(key, "is closed by no control token, expected one after its text");
         }
-        if walk(&pieces).any(|piece| matches!(piece, Piece::Field(_, Filter::Value))) {
-            let problem = format!("writes its text as a JSON value, expected `{{{name}}}`");
+        let is_json =
+            |piece: &Piece| matches!(piece, Piece::Field(_, Filter::Value | Filter::String));
+        if walk(&pieces).any(is_json) {
+            let problem = format!("writes its text as JSON, expected `{{{name}}}`");
             return wrong(key, problem);
         }
         frames.push(pieces);
